@@ -8,6 +8,7 @@ use super::response::{JsonText, Reply};
 use crate::auth::pairing::Code;
 use crate::auth::token::Credential;
 use crate::hub::core::error::Error;
+use crate::hub::devices::codes::NewCode;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::wire::field_types::optional_keyword;
 
@@ -74,6 +75,9 @@ pub fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
 #[serde(rename_all = "camelCase")]
 pub struct CreatedCode<'a> {
     code: String,
+    /// The id of the device that will use the code. Unlike the code, it may be in the logs of servers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    device_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     secret: Option<&'a str>,
     /// The address of the page on which the code is entered or approved. The fragment does not reach a server.
@@ -85,12 +89,13 @@ pub struct CreatedCode<'a> {
 
 impl<'a> CreatedCode<'a> {
     /// `polling`: the secret with which the device asks for its token, and how often it may ask.
-    pub fn new(host: &str, (code, expires_at): (Code, u64), polling: Option<(&'a str, u64)>) -> Self {
+    pub fn new(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&'a str, u64)>) -> Self {
         // A private host with a port is a local hub.
         let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
         let url = format!("{scheme}://{host}/pair#{code}");
         let (secret, interval_ms) = polling.unzip();
-        Self { code: code.to_string(), secret, url, expires_at, interval_ms }
+        let device_id = secret.is_none().then_some(device_id);
+        Self { code: code.to_string(), device_id, secret, url, expires_at, interval_ms }
     }
 }
 
@@ -101,6 +106,12 @@ pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let created = request.hub.create_device_code(name.as_deref(), kind, request.credential_value()).await;
     request.refuse_revoked()?;
     Ok(JsonText::serialize(&CreatedCode::new(request.host(), created?, None)))
+}
+
+/// `GET /api/devices/codes/:deviceId`
+pub async fn show_code_user(request: RoutedRequest) -> Reply {
+    let found = request.hub.find_code_user(&request.param("deviceId")?).await?;
+    Ok(JsonText::wrap("device", &found))
 }
 
 pub async fn list(request: RoutedRequest) -> Reply {

@@ -121,6 +121,7 @@ const ROUTES: &[Route] = routes! {
     POST "/api/answers" => answers::answer,
     GET "/api/devices" => devices::list,
     POST "/api/devices/codes" => devices::create_code,
+    GET "/api/devices/codes/{deviceId}" => devices::show_code_user,
     GET "/api/devices/requests/{code}" => devices::show_request,
     POST "/api/devices/requests/{code}" => devices::decide_request,
     PATCH "/api/devices/{id}" => devices::rename,

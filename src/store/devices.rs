@@ -165,6 +165,16 @@ const DELETE_TOMBSTONES: &str = "DELETE FROM devices WHERE revoked_at < ?1";
 
 const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace FROM devices WHERE token_hash = ?1");
 
+/// The device that has used a code, also if it was revoked since, or `null` while the code is valid and unused. `?1`: namespace, `?2`: id
+/// of the device, `?3`: now.
+const SELECT_CODE_USER: &str = concat!(
+    "SELECT ",
+    device_json!(""),
+    " FROM devices WHERE id = ?2 AND namespace = ?1
+UNION ALL SELECT 'null' FROM pairings
+WHERE namespace = ?1 AND device_id = ?2 AND claim_hash = code_hash AND claims_left > 0 AND expires_at > ?3"
+);
+
 const SELECT_CLAIM: &str = "SELECT is_approved, claims_left FROM pairings WHERE claim_hash = ?1";
 
 /// The fields of a device that the verification of the device's token needs.
@@ -384,6 +394,19 @@ pub async fn find_request(
         })
     };
     row.map(request).transpose()
+}
+
+/// Returns the device that has used a code, or JSON null while the code is unused. `None` for another id, and for a code that has expired or
+/// was deleted.
+pub async fn find_code_user(
+    db: &dyn Database,
+    namespace: &Namespace,
+    device_id: &str,
+    now: u64,
+) -> Result<Option<Json>, DbError> {
+    let select = Statement::new(SELECT_CODE_USER, [namespace.as_ref().into(), device_id.into(), now.into()]);
+    let row = last_row(db, vec![select]).await?;
+    row.map(|row| Columns::new("devices", row).json("json")).transpose()
 }
 
 /// What a device presents to get its token.

@@ -74,18 +74,30 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, code?: string, requestId?: string, ruleId?: string, localId?: string, seq?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
+   * @param {{id?: string, code?: string, deviceId?: string, requestId?: string, ruleId?: string, localId?: string, seq?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
    */
   async function callOperation(
     name,
-    { id = '', code = '', requestId = '', ruleId = '', localId = 'l', seq = '1', query = '', body, status = 200, web = own } = {},
+    {
+      id = '',
+      code = '',
+      deviceId = '',
+      requestId = '',
+      ruleId = '',
+      localId = 'l',
+      seq = '1',
+      query = '',
+      body,
+      status = 200,
+      web = own,
+    } = {},
   ) {
     const { route, method, operation } = byName.get(name);
     const pointer = jsonPointer('paths', route, method);
     if (body !== undefined && status === 200) {
       assertValid(body, schemaPointer(`${pointer}/requestBody`, operation.requestBody), `the body of ${name}`);
     }
-    const params = { id, code, requestId, ruleId, localId, seq };
+    const params = { id, code, deviceId, requestId, ruleId, localId, seq };
     const url = route.replace(/\{(\w+)\}/g, (_, param) => params[param]);
     const response = await web.request(method.toUpperCase(), `${url}${query}`, body === undefined ? {} : { body });
     assert.equal(response.status, status, `${name}: ${response.text}`);
@@ -132,9 +144,11 @@ describe('every operation of docs/openapi.yaml', () => {
   test('devices', async () => {
     const newcomer = hub.webWithoutToken();
     const device = { name: 'Phone', kind: 'phone' };
-    const { code } = await callOperation('createDeviceCode', { body: { name: 'Phone' } });
+    const { code, deviceId } = await callOperation('createDeviceCode', { body: { name: 'Phone' } });
+    await callOperation('getCodeUser', { deviceId });
     const added = await callOperation('addDevice', { body: { code, ...device }, web: newcomer });
     await callOperation('addDevice', { body: { code, ...device }, web: newcomer, status: 404 });
+    await callOperation('getCodeUser', { deviceId });
     await callOperation('listDevices', { web: hub.web('own', added.token) });
     const request = await callOperation('requestDevice', { body: device, web: newcomer });
     const poll = { body: { secret: request.secret }, web: newcomer };

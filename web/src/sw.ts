@@ -10,20 +10,26 @@ import { type NotificationDetails, notificationText } from './content/notificati
 
 declare const self: ServiceWorkerGlobalScope;
 
+/** The address of the hub, with a trailing slash: a proxy may serve the hub under a prefix. */
+const HUB = self.registration.scope;
+
+/** The prefix, such as `/hub`; empty without a prefix. It is in each name, because hubs of one origin share databases and caches. */
+const PREFIX = new URL(HUB).pathname.slice(0, -1);
+
+/** The start of the names of this hub's caches. */
+const CACHES = `console${PREFIX} `;
+
 /** One cache per build: `vite.config.ts` replaces the placeholder with the build's hash. */
-const CACHE = 'console __BUILD__';
+const CACHE = `${CACHES}__BUILD__`;
 
 /** The paths of the build's files in the hub, inserted by `vite.config.ts`. */
 declare const __FILES__: string[];
 
-/** The address of the hub, with a trailing slash: a proxy may serve the hub under a prefix. */
-const HUB = self.registration.scope;
+/** The paths of the console's pages (`public/_redirects`). Below other paths may be another hub, or files such as `icon.svg`. */
+const PAGE_PATH = /^(archive|inbox|machines|new|pair|sessions\/.*|settings(\/.*)?|sign-in)?$/;
 
-/** Paths of the hub's API, which are never served from the cache. */
-const API_PATH = /^(api|cli|socket\.io|health)(\/|$)/;
-
-/** Paths of files that can be opened directly, such as `icon.svg`. */
-const FILE_PATH = /\.\w+$/;
+/** Returns the path of a URL in the hub, without a leading slash. */
+const pathInHub = (url: string): string => url.slice(HUB.length).replace(/[?#].*/, '');
 
 self.addEventListener('install', (event) => {
   event.waitUntil(cacheFiles().then(() => self.skipWaiting()));
@@ -41,15 +47,15 @@ self.addEventListener('activate', (event) => {
 
 /** Keeps the cache of the previous build, whose page may still be open: the worker serves that page until it is loaded again. */
 async function deleteOldCaches(): Promise<void> {
-  const old = (await caches.keys()).filter((name) => name.startsWith('console ') && name !== CACHE);
+  const old = (await caches.keys()).filter((name) => name.startsWith(CACHES) && name !== CACHE);
   await Promise.all(old.slice(0, -1).map((name) => caches.delete(name)));
 }
 
 self.addEventListener('fetch', (event) => {
   const { request } = event;
-  const path = request.url.slice(HUB.length).replace(/[?#].*/, '');
-  if (request.method !== 'GET' || !request.url.startsWith(HUB) || API_PATH.test(path)) return;
-  if (request.mode === 'navigate' && !FILE_PATH.test(path)) event.respondWith(respondWithPage(event, path));
+  const path = pathInHub(request.url);
+  if (request.method !== 'GET' || !request.url.startsWith(HUB)) return;
+  if (request.mode === 'navigate' && PAGE_PATH.test(path)) event.respondWith(respondWithPage(event, path));
   else if (path.startsWith('assets/')) event.respondWith(respondWithAsset(request));
 });
 
@@ -150,7 +156,7 @@ function readAccountNames(): Promise<string[]> {
   return new Promise((resolve) => {
     // Some browsers never complete an operation of the database.
     setTimeout(() => resolve([]), DATABASE_TIMEOUT_MS);
-    const request = indexedDB.open('console', 1);
+    const request = indexedDB.open(`console${PREFIX}`, 1);
     // The database does not exist. A page creates it.
     request.onupgradeneeded = () => request.transaction?.abort();
     request.onerror = () => resolve([]);
@@ -272,7 +278,9 @@ interface Shown {
 /** Returns the open windows of the hub with what they show. A window that shows no console does not answer. */
 async function askWindows(): Promise<{ client: WindowClient; shown: Shown | undefined }[]> {
   const clients = await self.clients.matchAll({ type: 'window', includeUncontrolled: true });
-  return Promise.all(clients.map(async (client) => ({ client, shown: await askWindow(client) })));
+  // The browser returns all windows of the origin.
+  const own = clients.filter(({ url }) => url.startsWith(HUB) && PAGE_PATH.test(pathInHub(url)));
+  return Promise.all(own.map(async (client) => ({ client, shown: await askWindow(client) })));
 }
 
 /** How long a window may take to answer. Short, because the browser lets a worker focus a window only shortly after a click. */

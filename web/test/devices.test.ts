@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { fateOfCode, isLoopback, isShownByNewDevice, parseCode, readCode } from '../src/content/device-code.ts';
+import { isLoopback, isShownByNewDevice, parseCode, readCode } from '../src/content/device-code.ts';
 import { describeBrowser } from '../src/content/device-name.ts';
 
 const ORIGIN = 'https://hub.example.com';
@@ -26,15 +26,6 @@ test('reads the code of a link of this hub, and refuses other links', () => {
   });
   for (const text of ['hello', `${ORIGIN}/pair`, 'WIFI:S:home;;', `${ORIGIN}/#%`])
     assert.throws(() => readCode(text, ORIGIN), { message: /8 letters and digits/ }, text);
-});
-
-test('the list of devices shows that a code was used, or was deleted with a revoked device', () => {
-  const [laptop, phone, tablet] = ['laptop', 'phone', 'tablet'].map((id) => ({ id }));
-  const fate = (...devices: { id: string }[]) => fateOfCode(['laptop', 'phone'], devices);
-  assert.deepEqual(fate(laptop, phone), { addedDevice: null, isDeleted: false });
-  assert.deepEqual(fate(laptop, phone, tablet), { addedDevice: tablet, isDeleted: false });
-  assert.deepEqual(fate(laptop), { addedDevice: null, isDeleted: true });
-  assert.deepEqual(fate(tablet, phone), { addedDevice: tablet, isDeleted: true });
 });
 
 test('a browser proposes its name, its system and its kind', () => {

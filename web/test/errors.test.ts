@@ -1,8 +1,9 @@
 // Texts for errors of the hub.
 
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import ts from 'typescript';
 import { hasText } from '../src/api/error-texts.ts';
 import { errorText, responseError, splitErrorText } from '../src/api/errors.ts';
 
@@ -43,6 +44,10 @@ test('an error names a field by the word that people use, and does not name a fi
 test('an unknown code shows the hub’s sentence only if people understand it', () => {
   assert.equal(textOf('new_code', 'This file is too large.'), 'This file is too large.');
   assert.equal(textOf('new_code', 'Register it with `POST /cli/machines`.'), 'The hub did not accept this. Reload the page and try again.');
+  assert.equal(
+    textOf('hub_unavailable', 'The private key is malformed. Set VAPID_PUBLIC_KEY and VAPID_PRIVATE_KEY instead.', 503),
+    'The hub has a problem. Try again in a few seconds.',
+  );
   assert.equal(textOf('new_code', undefined, 502), 'The hub has a problem. Try again in a few seconds.');
   assert.equal(responseError(502, null).message, 'The hub has a problem. Try again in a few seconds.');
   assert.equal(textOf('constructor', 'This file is too large.'), 'This file is too large.');
@@ -94,4 +99,28 @@ test('an error text has a line with the id of the request, which can be split of
   assert.deepEqual(splitErrorText(text), ['The hub has a problem. Try again in a few seconds.', '1f3c0000-0000-4000-8000-000000000000']);
   for (const other of [responseError(502, null), responseError(502, null, null), new Error('No file.'), null, undefined, 'a text'])
     assert.equal(splitErrorText(errorText(other)).length, 1);
+});
+
+/** Matches the names of settings, routes, fields and programs that only operators and authors of clients know. */
+const NAME_OF_THE_INTERFACE = /[A-Z]{2,}_[A-Z]|\/(api|cli)\/|`|\b[a-z]+[A-Z][a-z]|\b(JWT|RPC|VAPID|namespace)\b|\bCLI (is|decides|must)\b/;
+
+test('no text of the console names a setting, a route or a field of the interface', () => {
+  const root = new URL('../src/', import.meta.url);
+  const found: string[] = [];
+  let count = 0;
+  for (const file of readdirSync(root, { recursive: true, encoding: 'utf8' }).filter((name) => /\.tsx?$/.test(name))) {
+    const source = ts.createSourceFile(file, readFileSync(new URL(file, root), 'utf8'), ts.ScriptTarget.Latest, true);
+    const visit = (node: ts.Node): void => {
+      // A sentence or a label has a space; a class or a key of a message has none.
+      const text = ts.isJsxText(node) || ts.isStringLiteralLike(node) ? node.text.trim() : '';
+      if (/^[A-Z].* /s.test(text)) {
+        count += 1;
+        if (NAME_OF_THE_INTERFACE.test(text)) found.push(`${file}: ${text}`);
+      }
+      ts.forEachChild(node, visit);
+    };
+    visit(source);
+  }
+  assert.ok(count > 300, `only ${count} texts were found`);
+  assert.deepEqual(found, []);
 });

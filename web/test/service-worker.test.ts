@@ -1,6 +1,7 @@
 // The service worker: cached pages, the window that a click on a notification opens, and subscriptions that the browser drops.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { flushPromises } from './support/promises.ts';
 
@@ -21,8 +22,10 @@ class FakeWindow {
   isFocused = false;
   navigations = 0;
   shown: unknown;
-  constructor(shown?: unknown) {
+  url: string;
+  constructor(shown?: unknown, url = HUB) {
     this.shown = shown;
+    this.url = url;
   }
   postMessage(message: { type?: string }, [port]: FakePort[] = []) {
     if (message.type !== 'account') this.received.push(message);
@@ -83,8 +86,8 @@ afterEach(() => mock.timers.reset());
 
 const page = (text: string) => new Response(text, { headers: { 'content-type': 'text/html' } });
 
-/** Opens a page. Returns its response, and what the worker waits for. */
-function navigate(path = ''): { response: Promise<Response>; done: () => Promise<unknown> } {
+/** Opens a page. Returns the response of the worker, if it responds, and what the worker waits for. */
+function request(path: string): { response: Promise<Response> | undefined; done: () => Promise<unknown> } {
   let response: Promise<Response> | undefined;
   const waits: Promise<unknown>[] = [];
   handlers.get('fetch')?.({
@@ -92,8 +95,13 @@ function navigate(path = ''): { response: Promise<Response>; done: () => Promise
     respondWith: (answer: Promise<Response>) => (response = answer),
     waitUntil: (wait: Promise<unknown>) => waits.push(wait),
   });
-  assert.ok(response);
   return { response, done: () => Promise.all(waits) };
+}
+
+function navigate(path = ''): { response: Promise<Response>; done: () => Promise<unknown> } {
+  const { response, done } = request(path);
+  assert.ok(response, path);
+  return { response, done };
 }
 
 test('opens the cached page before the hub answers, and caches the page of the hub for the next visit', async () => {
@@ -121,6 +129,16 @@ test('the page of a session is cached for sessions only, and the page of a view 
   const shown = async (path: string) => (await navigate(path).response).text();
   const paths = ['sessions/b', 'sessions/b/files', '', 'machines?account=a.b'];
   assert.deepEqual(await Promise.all(paths.map(shown)), ['sessions/a', 'inbox', 'inbox', 'inbox']);
+});
+
+test('responds to the console’s pages, and not to those of another hub of the origin', async () => {
+  cached.set(HUB, page('console'));
+  hub.fetch = async () => page('console');
+  const redirects = readFileSync(new URL('../public/_redirects', import.meta.url), 'utf8');
+  const routes = [...redirects.matchAll(/^\/(\S+) \/ 200$/gm)].map(([, route = '']) => route);
+  assert.ok(routes.length > 5);
+  for (const path of ['', ...routes]) await navigate(path).done();
+  for (const path of ['other-hub/', 'other-hub/inbox', 'api/sessions', 'icon.svg']) assert.equal(request(path).response, undefined, path);
 });
 
 test('opens the cached page if the hub cannot be reached, and fails without a cached page', async () => {
@@ -162,11 +180,11 @@ test('shows the page of a proxy that asks the user to sign in, but no error of t
 });
 
 test('a new build keeps the files of the build before it, whose page may be open', async () => {
-  cacheNames = ['console 1', 'other', 'console 2', 'console __BUILD__'];
+  cacheNames = ['console 1', 'other', 'console/other-hub 1', 'console 2', 'console __BUILD__'];
   const waits: Promise<unknown>[] = [];
   handlers.get('activate')?.({ waitUntil: (wait: Promise<unknown>) => waits.push(wait) });
   await Promise.all(waits);
-  assert.deepEqual(cacheNames, ['other', 'console 2', 'console __BUILD__']);
+  assert.deepEqual(cacheNames, ['other', 'console/other-hub 1', 'console 2', 'console __BUILD__']);
 });
 
 /** Clicks a notification of the session `a`. */
@@ -182,6 +200,7 @@ async function click(namespace?: string): Promise<void> {
   await Promise.all(waits);
 }
 
+const mine = { namespace: 'mine', path: '/sessions/a' };
 const shows = (namespace: string, path: string) => new FakeWindow({ namespace, path });
 
 for (const { name, windows: open, clicked } of [
@@ -189,6 +208,7 @@ for (const { name, windows: open, clicked } of [
   { name: 'another window of the account', windows: [shows('other', '/sessions/a'), shows('mine', '/sessions/ab')], clicked: 1 },
   { name: 'a new window if all others belong to another account', windows: [shows('other', '/sessions/a')], clicked: null },
   { name: 'a new window if the others show no console', windows: [new FakeWindow()], clicked: null },
+  { name: 'a new window if the others show another hub', windows: [new FakeWindow(mine, `${HUB}other-hub/sessions/a`)], clicked: null },
   { name: 'a window of an earlier version', windows: [new FakeWindow('other'), new FakeWindow('mine')], clicked: 1 },
 ])
   test(`a click on a notification uses ${name}`, async () => {

@@ -38,6 +38,12 @@ impl Hub {
         device.ok_or(Error::NotFound(Kind::Device))
     }
 
+    /// `GET /api/devices/codes/:deviceId`: returns the device that has used a code; JSON null while the code is unused.
+    pub async fn find_code_user(&self, device_id: &str) -> Result<Json, Error> {
+        let found = devices::find_code_user(&self.access, &self.config.namespace, device_id, self.rt.now()).await?;
+        found.ok_or(Error::UnknownCode)
+    }
+
     /// `GET /api/devices/requests/:code`: returns the request.
     pub async fn find_device_request(&self, code: &Code) -> Result<Json, Error> {
         let found = devices::find_request(&self.access, code.selector(), &code.hash(), None, self.rt.now()).await?;

@@ -65,7 +65,7 @@ test('a mode that asks ends the approvals for the session', async (t) => {
 
 test('the button for the session names no scope if the scope is unknown, and is missing without a scope', async (t) => {
   const { chat } = await openRequests(t, 'generic', { r1: bashRequest() });
-  assert.deepEqual(await chat.answersInSheet(chat.request()), ['Approve for session, as its CLI decides', ...DENIALS]);
+  assert.deepEqual(await chat.answersInSheet(chat.request()), ['Approve for session, as its agent decides', ...DENIALS]);
   const edit = {
     tool: 'Edit',
     arguments: { file_path: 'a', old_string: 'a', new_string: 'b' },

@@ -7,6 +7,7 @@ import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
+import { recordMoves, setFontSize } from '../lib/views.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
@@ -62,6 +63,56 @@ test('the connection banner moves nothing on the page', async (t) => {
       assert.ok(await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight), `${path} fits into the window`);
       await element.click();
     }
+  }
+});
+
+test('on a connection that takes long, no line of a conversation moves, and the banner covers no control', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'long', ...talk });
+  for (let number = 1; number <= 40; number += 1) await say(cli, session.id, `Line ${number} of the conversation.`);
+  const phone = { ...PHONE, viewport: { width: 390, height: 664 } };
+  for (const { name, options, fontSize = 16, dir = 'ltr' } of [
+    { name: 'desk', options: DESK },
+    { name: 'phone', options: phone },
+    { name: 'phone, text of 200 %', options: phone, fontSize: 32 },
+    { name: 'phone, right to left', options: phone, dir: 'rtl' },
+  ]) {
+    const { page, context } = await open(t, { ...options, serviceWorkers: 'block' });
+    await setFontSize(page, fontSize);
+    let connect = () => {};
+    const connected = new Promise((resolve) => {
+      connect = () => resolve(undefined);
+    });
+    await page.routeWebSocket(/\/api\/events/, async (socket) => {
+      await connected;
+      socket.connectToServer();
+    });
+    await page.addInitScript(recordMoves);
+    await page.addInitScript((value) => {
+      addEventListener('DOMContentLoaded', () => document.documentElement.setAttribute('dir', value));
+    }, dir);
+    await page.goto(signInUrl(hub, 'long', `/sessions/${session.id}`));
+    const last = page.getByText('Line 40 of the conversation.', { exact: true });
+    await last.waitFor();
+    const readAt = async () => (await last.boundingBox())?.y;
+    const banner = page.locator('.connection > .notice');
+    await banner.getByText('Connecting …').waitFor();
+    const y = await readAt();
+    const isFree = async () => {
+      const box = await banner.boundingBox();
+      const tabs = await page.locator('.tabs').boundingBox();
+      const dock = await page.locator('.dock').boundingBox();
+      assert.ok(box.x >= 0 && box.x + box.width <= options.viewport.width, `${name}: the banner is on the screen`);
+      assert.ok(box.y >= tabs.y + tabs.height && box.y + box.height <= dock.y, `${name}: the banner is between the tabs and the composer`);
+    };
+    await isFree();
+    connect();
+    await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
+    assert.equal(await readAt(), y, name);
+    await context.setOffline(true);
+    await banner.getByText('You are offline.').waitFor();
+    await isFree();
+    assert.equal(await readAt(), y, name);
+    assert.deepEqual(await page.evaluate(() => window.moves), [], name);
   }
 });
 

@@ -51,7 +51,7 @@ async function setUpTwo(t, namespace) {
 test('a phone that opens the link of a code is signed in, and both browsers work', async (t) => {
   const { desk, phone, dialog, pageErrors } = await setUpTwo(t, 'add');
   await phone.waitForURL(`${hub.url}/`);
-  await dialog.getByText('My phone was added.').waitFor();
+  await dialog.getByText('Used by My phone').waitFor();
   await dialog.getByRole('button', { name: 'Close' }).click();
   const row = desk.getByRole('listitem').filter({ hasText: 'My phone' });
   await row.getByText('last used now').waitFor();
@@ -73,22 +73,40 @@ test('a phone that opens the link of a code is signed in, and both browsers work
   assert.deepEqual(pageErrors, [[], []]);
 });
 
-test('a device that is connected already says so, and the dialog says that the device is not added again', async (t) => {
+test('a device that is connected already says so and is not added again, and the dialog offers a new code in place of the used one', async (t) => {
   const { desk, phone, dialog, pageErrors } = await setUpTwo(t, 'twice');
-  await dialog.getByText('My phone was added.').waitFor();
+  await dialog.getByText('Used by My phone').waitFor();
   const again = await addDevice(desk);
   await again.dialog.getByText('A device that is connected already says so, and is not added again.').waitFor();
   await phone.goto(again.link);
   await phone.getByText('This browser is already signed in to the account twice.').waitFor();
   await phone.getByRole('link', { name: 'Add account' }).click();
+  await phone.getByLabel('Name of this device').fill('My phone again');
   await signInButton(phone).click();
   await waitUntilSignedIn(phone);
+  await again.dialog.getByText('Used by My phone again').waitFor();
+  await again.dialog.getByText(again.code).waitFor({ state: 'detached' });
+  await again.dialog.getByRole('button', { name: 'New code' }).click();
+  await again.dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
+  assert.notEqual(await again.dialog.locator('.device-code').textContent(), again.code);
   const { devices } = (await hub.web('twice').get('/api/devices')).body;
   assert.deepEqual(
     devices.map(({ name }) => name),
     ['My phone'],
   );
   assert.deepEqual(pageErrors, [[], []]);
+});
+
+test('of two dialogs, only the one whose code was used says so', async (t) => {
+  const { page: first } = await visit(t, 'two-dialogs');
+  const { page: second } = await visit(t, 'two-dialogs');
+  const [used, unused] = [await addDevice(first), await addDevice(second)];
+  const added = await hub.webWithoutToken().post('/api/devices', { code: used.code, name: 'Tablet', kind: 'browser' });
+  assert.equal(added.status, 200);
+  await used.dialog.getByText('Used by Tablet').waitFor();
+  // The other dialog has read the state of its own code since.
+  for (let poll = 0; poll < 2; poll += 1) await second.waitForResponse((response) => response.url().includes('/api/devices/codes/'));
+  assert.equal(await unused.dialog.locator('.device-code').textContent(), unused.code);
 });
 
 /** Returns the code in the command of the quick start. */
@@ -215,7 +233,7 @@ test('wrong, used and expired codes are refused with what to do', async (t) => {
   const { code, link, dialog } = await addDevice(desk);
   const { page: first } = await open(t);
   await openLink(first, link, 'First');
-  await dialog.getByText('First was added.').waitFor();
+  await dialog.getByText('Used by First').waitFor();
   const { code: expired } = (await hub.web('codes').post('/api/devices/codes', {})).body;
   const database = await hub.database();
   await database.prepare('UPDATE pairings SET expires_at = 1 WHERE namespace = ?').bind('codes').run();

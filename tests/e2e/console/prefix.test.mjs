@@ -7,15 +7,15 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
 import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { signInUrl } from '../lib/browser.mjs';
+import { signInUrl, waitForEqual } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 
 const { hub, open } = await startConsole({ serviceWorkers: 'allow' });
 
 /**
- * Starts a proxy that serves the hub at `/hub`, and answers 404 to all other paths, which it adds to `otherPaths`. The proxy is stopped after
- * the test.
+ * Starts a proxy that serves the hub at `/hub` and at `/hub/other`, as if they were two hubs, and answers 404 to all other paths, which it
+ * adds to `otherPaths`. The proxy is stopped after the test.
  * @param {{after: (step: () => unknown) => void}} t
  */
 async function startPrefixProxy(t) {
@@ -23,7 +23,8 @@ async function startPrefixProxy(t) {
   const otherPaths = [];
   /** @param {import('node:http').IncomingMessage} request @returns {import('node:http').ClientRequest | null} */
   const forward = ({ url = '/', method, headers }) => {
-    if (/^\/hub(\/|$)/.test(url)) return sendRequest(hub.url, { path: url.slice('/hub'.length) || '/', method, headers });
+    const [prefix] = /^\/hub(\/other)?(?=\/|$)/.exec(url) ?? [];
+    if (prefix !== undefined) return sendRequest(hub.url, { path: url.slice(prefix.length) || '/', method, headers });
     otherPaths.push(url);
     return null;
   };
@@ -119,4 +120,36 @@ test('the console works under a prefix: sign-in, a session, a reload, a notifica
     proxy.otherPaths.filter((other) => !other.startsWith('/assets/')),
     [],
   );
+});
+
+test('two hubs under prefixes of one origin keep accounts, drafts, databases and caches apart', async (t) => {
+  const { url } = await startPrefixProxy(t);
+  const { session } = await liveSession(t, hub, { namespace: 'apart', tag: '/code', metadata: { path: '/code', host: 'desk' } });
+  const { page, pageErrors } = await open(t);
+  const draft = page.getByLabel('Message to the agent');
+  const signInTo = async (address) => {
+    await page.goto(signInUrl({ url: address, token: (name) => hub.token(name) }, 'apart', `/sessions/${session.id}`));
+    await draft.waitFor();
+    await page.evaluate(async () => (await navigator.serviceWorker.ready).scope);
+  };
+  await signInTo(url);
+  await draft.fill('a draft of the first hub');
+  await page.goto(`${url}/other/`);
+  await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor();
+  await signInTo(`${url}/other`);
+  await waitForEqual(() => draft.inputValue(), '');
+  await page.goto(`${url}/other/settings`);
+  await page.getByRole('button', { name: /^Sign out of/ }).click();
+  await page.getByRole('button', { name: 'Sign in', exact: true }).waitFor();
+  const names = await page.evaluate(async () => ({
+    databases: (await indexedDB.databases()).map(({ name }) => name).sort(),
+    caches: (await caches.keys()).map((name) => name.split(' ')[0]).sort(),
+    keys: localStorage.length,
+  }));
+  assert.deepEqual(names.databases, ['console/hub', 'console/hub/other']);
+  assert.deepEqual(names.caches, ['console/hub', 'console/hub/other']);
+  assert.equal(names.keys, 0);
+  await page.goto(`${url}/sessions/${session.id}`);
+  await waitForEqual(() => draft.inputValue(), 'a draft of the first hub');
+  assert.deepEqual(pageErrors, []);
 });

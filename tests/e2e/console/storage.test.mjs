@@ -15,7 +15,7 @@ test('the console shows a notice from 90 % on, and an agent sends what it kept w
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/agent' });
   const old = await hub.web(namespace).openSession({ tag: '/old', metadata: { path: '/old', host: 'box' } });
   const { page, pageErrors } = await visit(t, namespace);
-  const notice = page.locator('.list-head .notice');
+  const notice = page.locator('.list-notices .notice');
   await page.getByRole('searchbox', { name: 'Search sessions' }).waitFor();
   assert.equal((await cli.sendMessage(session.id, bytes(900))).ok, true);
   await notice.getByText('The storage is nearly full: 90 % is used.').waitFor();

@@ -16,6 +16,7 @@ import {
   assertNoViolationsInThemes,
   createSample,
   openInPage,
+  recordMoves,
   routeDevices,
   VIEWS,
   waitUntilLoaded,
@@ -129,18 +130,6 @@ test('with reduced motion nothing moves while an agent works and a toast appears
     for (const name of expected) assert.ok(animations.includes(name), `${name} of ${animations}`);
   }
 });
-
-/** Records in `window.moves` the elements that move without an action of the user. */
-function recordMoves() {
-  window.moves = [];
-  const place = ({ x, y }) => `${x}, ${y}`;
-  const describe = ({ node, previousRect, currentRect }) =>
-    `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
-  const observer = new PerformanceObserver((list) =>
-    window.moves.push(...list.getEntries().flatMap((/** @type {any} */ { sources }) => sources.map(describe))),
-  );
-  observer.observe({ type: 'layout-shift', buffered: true });
-}
 
 /** Holds the requests of a page to the hub. Returns one function for each held request, which sends the request. */
 async function holdRequests(page) {

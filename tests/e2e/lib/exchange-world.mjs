@@ -173,6 +173,7 @@ export const PREPARATIONS = {
   'DELETE /api/sessions/{id}': endSession,
   'DELETE /api/sessions/{id}/held-messages/{localId}': holdMessage,
   'GET /api/devices': addDevice,
+  'GET /api/devices/codes/{deviceId}': addDevice,
   'GET /api/devices/requests/{code}': requestDevice,
   'GET /api/inbox': addRequest,
   'GET /api/sessions/{id}/held-messages': holdMessage,

@@ -122,10 +122,11 @@ export async function routeDevices(page) {
     return { id: name, name, kind, createdAt: time, lastSeenAt: time, isCurrent };
   };
   const devices = [device('Chrome on Windows', 'browser', 0, true), device('Safari on iPhone', 'phone', 1), device('workshop', 'cli', 9)];
-  const code = { code: 'KMNP-7Q3X', url: 'https://hub.example.com/pair#KMNP-7Q3X', expiresAt: NOW + 300_000 };
+  const code = { code: 'KMNP-7Q3X', deviceId: 'd4', url: 'https://hub.example.com/pair#KMNP-7Q3X', expiresAt: NOW + 300_000 };
   const request = { name: 'workshop', kind: 'cli', createdAt: NOW, expiresAt: NOW + 300_000 };
   await page.route('**/api/devices', (route) => route.fulfill({ json: { devices } }));
   await page.route('**/api/devices/codes', (route) => route.fulfill({ json: code }));
+  await page.route('**/api/devices/codes/*', (route) => route.fulfill({ json: { device: null } }));
   await page.route('**/api/devices/requests/*', (route) => route.fulfill({ json: { request } }));
 }
 
@@ -194,6 +195,18 @@ export async function assertNoViolationsInThemes(page, message, onTheme) {
     await assertNoViolations(page, `${message} ${colorScheme}`, /** @type {any} */ (rules));
     await onTheme?.(colorScheme);
   }
+}
+
+/** Records in `window.moves` the elements of this page that move without an action of the user. Runs in the page. */
+export function recordMoves() {
+  window.moves = [];
+  const place = ({ x, y }) => `${x}, ${y}`;
+  const describe = ({ node, previousRect, currentRect }) =>
+    `“${node?.textContent?.slice(0, 40)}” from ${place(previousRect)} to ${place(currentRect)}`;
+  const observer = new PerformanceObserver((list) =>
+    window.moves.push(...list.getEntries().flatMap((/** @type {any} */ { sources }) => sources.map(describe))),
+  );
+  observer.observe({ type: 'layout-shift', buffered: true });
 }
 
 /** Sets the size of the browser's text. @param {import('playwright-core').Page} page @param {number} pixels 16 by default */

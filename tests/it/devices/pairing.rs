@@ -97,6 +97,39 @@ async fn a_code_is_valid_once_and_for_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn who_shows_a_code_learns_which_device_has_used_it_and_nobody_learns_the_code() {
+    let hub = Hub::new();
+    let person = hub.world.token();
+    let create = async || hub.post("/api/devices/codes", &person, &json!({})).await.ok();
+    let user_of = async |created: &Value, token: &str| {
+        hub.get(&format!("/api/devices/codes/{}", created["deviceId"].as_str().unwrap()), token).await
+    };
+    let (used, unused) = (create().await, create().await);
+    assert_eq!(user_of(&used, &person).await.ok(), json!({"device": null}));
+    let added = hub.redeem(used["code"].as_str().unwrap(), "phone").await.ok();
+    let shown = user_of(&used, &person).await;
+    assert_eq!(shown.ok(), json!({"device": added["device"]}));
+    assert!(!shown.text.contains(used["code"].as_str().unwrap()) && !shown.text.contains("sgd_"), "{}", shown.text);
+    assert_eq!(user_of(&unused, &person).await.ok(), json!({"device": null}), "the device has used another code");
+    hub.of_neighbour(async |neighbour| {
+        for code in [&used, &unused] {
+            let url = format!("/api/devices/codes/{}", code["deviceId"].as_str().unwrap());
+            neighbour.get(&url, "secret:neighbour").await.assert_error(404, "unknown_code");
+        }
+    })
+    .await;
+    // A browser that was connected already revokes the device that it has added. This deletes all codes.
+    hub.revoke(added["device"]["id"].as_str().unwrap()).await.ok();
+    assert_eq!(user_of(&used, &person).await.ok()["device"]["name"], "phone");
+    user_of(&unused, &person).await.assert_error(404, "unknown_code");
+    let expiring = create().await;
+    hub.world.advance(5 * 60_000).await;
+    user_of(&expiring, &person).await.assert_error(404, "unknown_code");
+    let request = hub.post_without_token("/api/devices/requests", &json!({"name": "a", "kind": "cli"})).await.ok();
+    assert_eq!(request.get("deviceId"), None);
+}
+
+#[tokio::test(start_paused = true)]
 async fn five_codes_may_wait_and_a_used_one_makes_room() {
     let hub = Hub::new();
     let create = async || hub.post("/api/devices/codes", &hub.world.token(), &json!({"name": "Ada's"})).await;

@@ -157,6 +157,7 @@ impl RouteFixture {
             .path
             .replace("{id}", id)
             .replace("{code}", id)
+            .replace("{deviceId}", id)
             .replace("{requestId}", REQUEST_ID)
             .replace("{ruleId}", "rule-1")
             .replace("{localId}", REQUEST_ID)

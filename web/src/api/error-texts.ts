@@ -71,7 +71,7 @@ const FIELD_NAMES = new Map(
 const FIELD = /(?:Field )?["`]([A-Za-z]+)["`]/g;
 
 /** Matches what only authors of clients and operators understand: code, routes, and settings of the hub. */
-const INTERNAL = /`|\/(api|cli)\/|\b(JSON|D1|RPC|metadata|VOCABULARY|npm run)\b/;
+const INTERNAL = /`|\/(api|cli)\/|\b(JSON|D1|RPC|metadata|VOCABULARY|VAPID|npm run|[A-Z]+_[A-Z_]+)\b/;
 
 /** Replaces the names of fields by the names that people use. Leaves other names unchanged. */
 export const replaceFieldNames = (text: string): string => text.replace(FIELD, (match, field: string) => FIELD_NAMES.get(field) ?? match);

@@ -29,16 +29,6 @@ export const isShownByNewDevice = (code: string): boolean => code.startsWith('R'
 export const isLoopback = (url: string): boolean => /^(localhost|127\.[\d.]+|\[::1\])$/.test(new URL(url).hostname);
 
 /**
- * Returns what the list of devices shows about a code: the device that was added since the code was created, and whether the hub has deleted
- * the code. The revocation of any device deletes all codes.
- * @param knownIds the ids of the devices when the code was created
- */
-export function fateOfCode<T extends { id: string }>(knownIds: string[], devices: T[]): { addedDevice: T | null; isDeleted: boolean } {
-  const addedDevice = devices.find(({ id }) => !knownIds.includes(id)) ?? null;
-  return { addedDevice, isDeleted: knownIds.some((known) => devices.every(({ id }) => id !== known)) };
-}
-
-/**
  * Returns the code of a typed, pasted or scanned text, which may be a link.
  * @throws {Error} whose message is shown to the user, if the text has no code or is the link of another hub
  */

@@ -1,6 +1,6 @@
 /** The accounts of this browser. */
 
-import './memory-storage.ts';
+import './page-storage.ts';
 import { Accounts } from '../api/accounts.ts';
 
 /** The query parameter with the namespace whose account a page opens. */

@@ -5,8 +5,7 @@
 
 import { signal } from '@preact/signals';
 import { readJson } from '../api/read-json.ts';
-import { fateOfCode } from '../content/device-code.ts';
-import { createCode, type DeviceCode, fetchDevices } from './devices.ts';
+import { createCode, type DeviceCode, fetchCodeState } from './devices.ts';
 
 /** How long before its end a code is replaced, so that a code that is shown can still be copied and used. */
 const RENEW_BEFORE_MS = 60_000;
@@ -30,8 +29,8 @@ const timeLeft = (current: ConnectCode | null) => (current?.expiresAt ?? 0) - RE
 async function renew(): Promise<void> {
   try {
     const current = connectCode.value ?? readStored();
-    const { code, expiresAt, knownIds } = current !== null && (await isUsable(current)) ? current : await createCode();
-    connectCode.value = { code, expiresAt, knownIds };
+    const { code, expiresAt, deviceId } = current !== null && (await isUsable(current)) ? current : await createCode();
+    connectCode.value = { code, expiresAt, deviceId };
     sessionStorage.setItem(STORAGE_KEY, JSON.stringify(connectCode.value));
     hasCodeFailed.value = false;
   } catch {
@@ -41,18 +40,14 @@ async function renew(): Promise<void> {
   creating = null;
 }
 
-/** Returns the code that the tab had before its reload, or null. A code of an earlier version has no `knownIds`. */
+/** Returns the code that the tab had before its reload, or null. A code of an earlier version has no `deviceId`. */
 function readStored(): ConnectCode | null {
   const stored = readJson<ConnectCode>(sessionStorage, STORAGE_KEY);
-  return stored?.knownIds ? stored : null;
+  return stored?.deviceId ? stored : null;
 }
 
 /** Whether a code was neither used nor deleted, and does not expire soon. */
-async function isUsable(current: ConnectCode): Promise<boolean> {
-  if (timeLeft(current) <= 0) return false;
-  const { addedDevice, isDeleted } = fateOfCode(current.knownIds, await fetchDevices());
-  return addedDevice === null && !isDeleted;
-}
+const isUsable = async (current: ConnectCode): Promise<boolean> => timeLeft(current) > 0 && (await fetchCodeState(current)) === 'unused';
 
 /**
  * Keeps a valid code while the page is visible. When the page becomes visible, checks whether the code is still valid: a device may have been

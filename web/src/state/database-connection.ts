@@ -1,6 +1,7 @@
 /** The connection to the browser's database. */
 
-const NAME = 'console';
+import { pathPrefix } from '../content/hub-address.ts';
+
 export const STORE = 'records';
 
 /** Needed because some browsers never complete an operation, for example after the page was in the background. */
@@ -14,7 +15,7 @@ firstConnection.catch(() => {});
 /** Opens the database. Rejects if the browser refuses it, as in some private windows, or does not answer. */
 export function openConnection(): Promise<IDBDatabase> {
   return withTimeout((resolve, reject) => {
-    const request = indexedDB.open(NAME, 1);
+    const request = indexedDB.open(`console${pathPrefix()}`, 1);
     request.onupgradeneeded = () => request.result.createObjectStore(STORE);
     request.onsuccess = () => {
       const connection = request.result;

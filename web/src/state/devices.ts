@@ -1,6 +1,7 @@
 /** The devices of the namespace: each has a token of its own, which can be revoked. */
 
 import { unwrap } from '../api/client.ts';
+import type { HubError } from '../api/errors.ts';
 import type { Device } from '../api/types.ts';
 import { PAIR_PATH } from '../content/device-code.ts';
 import { hubAddress } from '../content/hub-address.ts';
@@ -18,18 +19,28 @@ export interface DeviceCode {
   url: string;
   /** Unix milliseconds, by the clock of this computer, which may differ from the hub's. */
   expiresAt: number;
-  /** The ids of the devices when the code was created. */
-  knownIds: string[];
+  /** The id of the device that will use the code. */
+  deviceId: string;
 }
 
 /** Creates a code that adds a device. */
 export async function createCode(): Promise<DeviceCode> {
-  // The devices are read before the code is created: a device that is added later has used the code.
-  const knownIds = (await fetchDevices()).map(({ id }) => id);
   const requestedAt = Date.now();
-  const { code } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
+  const { code, deviceId } = await unwrap(api.POST('/api/devices/codes', { body: {} }));
   // The hub does not know the prefix under which a proxy serves it.
-  return { code, url: `${hubAddress() + PAIR_PATH}#${code}`, expiresAt: requestedAt + CODE_LIFETIME_MS, knownIds };
+  return { code, url: `${hubAddress() + PAIR_PATH}#${code}`, expiresAt: requestedAt + CODE_LIFETIME_MS, deviceId };
+}
+
+/** What has become of a code: the device that has used it, or `unused`, or `invalid` because it has expired or was deleted. */
+export type CodeState = Device | 'unused' | 'invalid';
+
+export async function fetchCodeState({ deviceId }: Pick<DeviceCode, 'deviceId'>): Promise<CodeState> {
+  try {
+    return (await unwrap(api.GET('/api/devices/codes/{deviceId}', { params: { path: { deviceId } } }))).device ?? 'unused';
+  } catch (error) {
+    if ((error as HubError).code === 'unknown_code') return 'invalid';
+    throw error;
+  }
 }
 
 export const renameDevice = (id: string, name: string) =>

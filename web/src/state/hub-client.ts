@@ -12,7 +12,7 @@ import { sessionIdIn } from '../api/first-requests.ts';
 import { Presence } from '../api/presence.ts';
 import { deleteSubscription } from '../api/push-subscription.ts';
 import type { HubEvent } from '../api/types.ts';
-import { hubAddress, pagePath } from '../content/hub-address.ts';
+import { hubAddress, pagePath, pathPrefix } from '../content/hub-address.ts';
 import type { NotificationDetails } from '../content/notification-text.ts';
 import { showToast } from '../ui/toasts.tsx';
 import { watchInput } from '../ui/watch-input.ts';
@@ -128,7 +128,7 @@ const tryWithLock = createTabLocks(database);
 export const outbox = new Outbox({
   api,
   database,
-  tryWithLock: (name, operation) => tryWithLock(`${auth.namespace} ${name}`, operation),
+  tryWithLock: (name, operation) => tryWithLock(`${pathPrefix()}${auth.namespace} ${name}`, operation),
   postToTabs,
 });
 

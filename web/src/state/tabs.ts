@@ -1,4 +1,6 @@
-/** Messages between the tabs of a browser that are signed in to the same namespace. */
+/** Messages between the tabs of a browser that are signed in to the same namespace of this hub. */
+
+import { pathPrefix } from '../content/hub-address.ts';
 
 /** `outbox`: the unsent messages of a session have changed; `sentId` is the message that was sent. `draft`: a draft has changed. */
 export type TabMessage = { type: 'outbox'; sessionId: string; sentId?: string } | { type: 'draft'; id: string; value: unknown };
@@ -8,7 +10,7 @@ let channel: BroadcastChannel | undefined;
 /** Starts to receive the messages of the other tabs. */
 export function joinTabs(namespace: string, onMessage: (message: TabMessage) => void): void {
   try {
-    channel = new BroadcastChannel(`console ${namespace}`);
+    channel = new BroadcastChannel(`console${pathPrefix()} ${namespace}`);
   } catch {
     // A browser that blocks storage may block this, too. Then the tabs have no common data.
     return;

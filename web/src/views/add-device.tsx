@@ -3,15 +3,14 @@
 import './devices.css';
 import { Copy } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
-import type { Device } from '../api/types.ts';
-import { fateOfCode, isLoopback } from '../content/device-code.ts';
-import { createCode, type DeviceCode, fetchDevices } from '../state/devices.ts';
+import { isLoopback } from '../content/device-code.ts';
+import { type CodeState, createCode, type DeviceCode, fetchCodeState } from '../state/devices.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { QrCode } from '../ui/qr-code.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 
-/** The interval at which the list of devices is read again. */
+/** The interval at which the state of the code is read again. */
 const POLL_MS = 2000;
 
 interface Props {
@@ -50,25 +49,25 @@ interface CodeProps extends DeviceCode {
   onRenew: () => void;
 }
 
-function Code({ code, url, expiresAt, knownIds, onAdded, onRenew }: CodeProps) {
-  const { addedDevice, isDeleted } = useFate(knownIds, expiresAt, onAdded);
+function Code({ onAdded, onRenew, ...created }: CodeProps) {
+  const { code, url, expiresAt } = created;
+  const codeState = useCodeState(created, onAdded);
   const secondsLeft = useSecondsLeft(expiresAt);
-  if (addedDevice !== null) {
+  if (codeState !== 'unused' || secondsLeft === 0) {
     return (
-      <p role="status" class="notice">
-        <span>
-          <strong>
-            <EscapedText text={addedDevice.name} />
-          </strong>{' '}
-          was added.
-        </span>
-      </p>
-    );
-  }
-  if (isDeleted || secondsLeft === 0) {
-    return (
-      <div class="notice warn" role="status">
-        {isDeleted ? 'The code is no longer valid, because a device was revoked.' : 'The code has expired.'}
+      <div class={typeof codeState === 'string' ? 'notice warn' : 'notice'} role="status">
+        {typeof codeState !== 'string' ? (
+          <span>
+            Used by{' '}
+            <strong>
+              <EscapedText text={codeState.name} />
+            </strong>
+          </span>
+        ) : secondsLeft === 0 ? (
+          'The code has expired.'
+        ) : (
+          'The code is no longer valid, because a device was revoked.'
+        )}
         <button type="button" class="button" onClick={onRenew}>
           New code
         </button>
@@ -119,29 +118,28 @@ function LinkText({ url }: { url: string }) {
   );
 }
 
-/** Returns what has become of a code, as {@link fateOfCode}. Reads the list of devices until the code is used, deleted or expired. */
-function useFate(knownIds: string[], expiresAt: number, onAdded: () => void) {
-  const [fate, setFate] = useState<ReturnType<typeof fateOfCode<Device>>>({ addedDevice: null, isDeleted: false });
+/** Reads the state of a code until the code is used, deleted or expired. */
+function useCodeState({ code, deviceId, expiresAt }: DeviceCode, onAdded: () => void): CodeState {
+  const [codeState, setCodeState] = useState<CodeState>('unused');
   useEffect(() => {
     let timer: ReturnType<typeof setTimeout>;
     let isOpen = true;
-    setFate({ addedDevice: null, isDeleted: false });
+    setCodeState('unused');
     const poll = async () => {
       // After an error, the next poll tries again.
-      const devices = await fetchDevices().catch(() => null);
+      const found = await fetchCodeState({ deviceId }).catch(() => 'unused' as const);
       if (!isOpen) return;
-      const found = devices === null ? { addedDevice: null, isDeleted: false } : fateOfCode(knownIds, devices);
-      setFate(found);
-      if (found.addedDevice !== null) onAdded();
-      else if (!found.isDeleted && Date.now() < expiresAt + POLL_MS) timer = setTimeout(poll, POLL_MS);
+      setCodeState(found);
+      if (typeof found !== 'string') onAdded();
+      else if (found === 'unused' && Date.now() < expiresAt) timer = setTimeout(poll, POLL_MS);
     };
     timer = setTimeout(poll, POLL_MS);
     return () => {
       isOpen = false;
       clearTimeout(timer);
     };
-  }, [knownIds]);
-  return fate;
+  }, [code]);
+  return codeState;
 }
 
 function useSecondsLeft(expiresAt: number): number {

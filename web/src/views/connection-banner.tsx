@@ -41,7 +41,7 @@ export function ConnectionBanner() {
   return (
     <div role="status" class="connection" data-state={current}>
       {text && (
-        <p class={shownState === 'offline' || shownState === 'reconnecting' ? 'notice warn' : 'notice'}>
+        <p key={text} class={shownState === 'offline' || shownState === 'reconnecting' ? 'notice warn' : 'notice'}>
           {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
           <span>
             {text}

@@ -1,5 +1,5 @@
 /**
- * Notices above the list of sessions: the storage of the account is nearly full, a message to a session that is not listed was not sent, or the
+ * Notices below the list of sessions: the storage of the account is nearly full, a message to a session that is not listed was not sent, or the
  * browser has ended the notifications.
  */
 

@@ -17,7 +17,7 @@ import { useJumpTarget } from './use-jump-target.ts';
 /** A scroll position within this distance of the end counts as the end. */
 const END_TOLERANCE_PX = 48;
 /** The height of the line above the first item. */
-const START_MARGIN_PX = 36;
+const START_MARGIN_PX = 64;
 /** Further messages are loaded when the scroll position is within this distance of the first or the last message. */
 const LOAD_DISTANCE_PX = 800;
 /** Messages are dropped only when the scroll position has this distance to them. */

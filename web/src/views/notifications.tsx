@@ -31,7 +31,7 @@ const UNAVAILABLE_TEXTS: Partial<Record<PushStatus, string>> = {
     'This browser blocks notifications from this page. Open the site settings next to the address bar, set notifications to “Allow”, and reload.',
 };
 
-const NO_CONTACT_TEXT = 'This hub cannot send notifications: it has no public https address and no VAPID_SUBJECT.';
+const NO_CONTACT_TEXT = 'This hub cannot send notifications yet. The person who runs it has to set a contact address for them.';
 
 const MAX_ENTRIES = 20;
 

@@ -141,7 +141,7 @@ export function RequestCard({ session, requestId: id, request: published, isActi
       <section class="request" aria-label={`${tool} request`}>
         <RequestHead request={request} pager={pager} />
         {body}
-        <p class="muted">The agent's CLI is not connected. You can answer when it is back.</p>
+        <p class="muted">The agent is not connected. You can answer when it is back.</p>
       </section>
     );
   }

@@ -141,7 +141,7 @@ export function furtherApprovals(
 
 /** Shows which later calls an approval covers. `rule` is undefined if the CLI does not say which calls. */
 function SessionLabel({ rule }: { rule: Exclude<PendingRequest['sessionRule'], null> }) {
-  if (rule === undefined) return 'Approve for session, as its CLI decides';
+  if (rule === undefined) return 'Approve for session, as its agent decides';
   return (
     <span>
       Allow <RuleLabel rule={rule} /> until the agent ends

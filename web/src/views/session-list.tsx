@@ -86,13 +86,6 @@ export function SessionList() {
           }}
         />
         <Filters />
-        <div role="status" class="storage">
-          {(isStorageShort.value || isPushLost.value || unlistedFailureId.value !== undefined) && (
-            <Suspense fallback={null}>
-              <ListNotices />
-            </Suspense>
-          )}
-        </div>
       </header>
       <div
         class={savedAt === null ? 'list' : 'list stale'}
@@ -104,7 +97,6 @@ export function SessionList() {
           scrollTop = currentTarget.scrollTop;
         }}
       >
-        {savedAt !== null && listLoad.status === 'failed' && isConnected.value && <ErrorNotice text={listLoad.error} onRetry={retry} />}
         <LoadGate
           loadState={savedAt === null ? loadStates.listAndInbox.value : { status: 'ready' }}
           label="Loading the sessions"
@@ -116,6 +108,14 @@ export function SessionList() {
           {groups.length === 0 && listed.length > 0 && <NothingFound trimmedQuery={trimmedQuery} />}
           {isWide.value ? listed.length === 0 && <NoSessions /> : <FirstRunGate isEmpty={listed.length === 0} />}
         </LoadGate>
+      </div>
+      <div role="status" class="list-notices">
+        {savedAt !== null && listLoad.status === 'failed' && isConnected.value && <ErrorNotice text={listLoad.error} onRetry={retry} />}
+        {(isStorageShort.value || isPushLost.value || unlistedFailureId.value !== undefined) && (
+          <Suspense fallback={null}>
+            <ListNotices />
+          </Suspense>
+        )}
       </div>
     </>
   );

@@ -74,7 +74,7 @@ export function SessionView({ id, tab }: { id: string; tab: Tab }) {
         </Suspense>
       )}
       {error && (!session || isConnected.value) && (
-        <div class={session ? undefined : 'page'}>
+        <div class={session ? (tab === 'chat' ? 'connection' : undefined) : 'page'}>
           <ErrorNotice text={error.text} onRetry={() => void openSession(id)} />
         </div>
       )}

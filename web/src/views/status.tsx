@@ -11,7 +11,7 @@ import { describeFault, type Fault, faultLine } from '../content/faults.ts';
 import { formatSize } from '../content/file-size.ts';
 import { describeStorage } from '../content/storage-use.ts';
 import { api } from '../state/hub-client.ts';
-import { connectionState } from '../state/store.ts';
+import { connectionState, state } from '../state/store.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatAge, formatCount, formatFullTime } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -168,6 +168,13 @@ function Notifications({ status: { pushes } }: { status: HubStatus }) {
   return (
     <section class="card stack" aria-labelledby="status-pushes">
       <h2 id="status-pushes">Latest notifications</h2>
+      {state.value.config?.push.available === false && (
+        <p class="notice warn">
+          <span>
+            The hub has no contact for push services. Its operator sets <code>VAPID_SUBJECT</code>, or serves the hub over https.
+          </span>
+        </p>
+      )}
       {pushes.length === 0 ? (
         <p>None.</p>
       ) : (

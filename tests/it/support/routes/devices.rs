@@ -15,6 +15,7 @@ pub const ROUTES: &[Route] = &[
         extra_errors: &[NO_WRITES, error(409, "too_many_codes", &[Condition::TooManyCodes])],
         ..Route::new("POST", "/api/devices/codes", Scope::Namespace)
     },
+    Route { extra_errors: &[UNKNOWN_CODE], ..Route::new("GET", "/api/devices/codes/{deviceId}", Scope::Namespace) },
     Route {
         extra_errors: &[UNKNOWN_CODE, NO_WRITES],
         ..Route::new("GET", "/api/devices/requests/{code}", Scope::Namespace)
