@@ -1,7 +1,9 @@
 // The reducer, and the pure functions on conversations, sessions and metadata.
 
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
+import { parse } from 'yaml';
 import type { HubEvent, Machine, Message, Session } from '../src/api/types.ts';
 import {
   trimNewest,
@@ -304,6 +306,34 @@ test('sessions are sorted by their last message, or by their creation, and keep-
     's0',
     's1',
   ]);
+});
+
+interface Schema {
+  required: string[];
+  properties: Record<string, { type?: string | string[] }>;
+}
+
+test('the list and the open session take each optional field of a session from an event, and lose it when the hub removes it', () => {
+  const { schemas } = parse(readFileSync(new URL('../../docs/openapi.yaml', import.meta.url), 'utf8')).components as {
+    schemas: Record<'Session' | 'SessionSummary', Schema>;
+  };
+  const { required, properties } = schemas.SessionSummary;
+  const names = Object.keys(properties).filter((name) => !required.includes(name) && name in schemas.Session.properties);
+  assert.ok(names.length >= 12, names.join());
+  const bare: Record<string, unknown> = { ...session('a') };
+  for (const name of names) delete bare[name];
+  for (const name of names) {
+    const { type } = schemas.Session.properties[name] ?? {};
+    const [value, removal] =
+      type === 'boolean' ? [true, false] : type === 'integer' ? [7, name === 'heldMessagesCount' ? 0 : null] : ['x', null];
+    const shown = ({ summaries, sessions }: State) => [summaries.a, sessions.a].map((of) => (of as Record<string, unknown>)[name]);
+    const event = (changed: unknown) => updateEvent('a', { [name]: changed } as Partial<Session>);
+    const opened = stateWith({ ...bare, [name]: value } as unknown as Session);
+    assert.deepEqual(shown(opened), [value, value], `${name} of a new session`);
+    const updated = applyAll(stateWith(bare as unknown as Session), event(value));
+    assert.deepEqual(shown(updated), [value, value], `${name} of an event`);
+    assert.deepEqual(shown(applyAll(updated, event(removal))), [undefined, undefined], `${name} after its removal`);
+  }
 });
 
 test('an event sets and removes the optional fields of a session; events of an older hub leave them unchanged', () => {

@@ -4,7 +4,7 @@ import type { Session, SessionSummary } from '../api/types.ts';
 
 /** Creates the summary of a full session for the list. */
 export function toSummary(session: Session): SessionSummary {
-  const { metadata, todos, agentState, permissionMode, modelMode } = session;
+  const { metadata, todos, agentState } = session;
   const summary: SessionSummary = {
     id: session.id,
     active: session.active,
@@ -15,20 +15,20 @@ export function toSummary(session: Session): SessionSummary {
     metadata: summaryMetadata(metadata),
     todoProgress: countTodos(todos),
     pendingRequestsCount: Object.keys(agentState?.requests ?? {}).length,
-    ...(permissionMode === undefined ? {} : { permissionMode }),
-    ...(modelMode === undefined ? {} : { modelMode }),
-    ...(session.pinned ? { pinned: true } : {}),
-    ...(session.muted ? { muted: true } : {}),
   };
   return mergeOptional(summary, session);
 }
 
-/** Fields that a summary has in common with a full session. An older hub does not send these fields. In an event, `null` removes a field. */
+/** Optional fields that a summary has in common with a full session. In an event, `null`, `false` or 0 removes a field. */
 const OPTIONAL_FIELDS = [
+  'permissionMode',
+  'modelMode',
+  'pinned',
   'thinkingAt',
   'lastMessageAt',
   'endedAt',
   'unseenSince',
+  'heldMessagesCount',
   'activity',
   'activityAt',
   'disconnected',
@@ -40,14 +40,14 @@ function mergeOptional<T extends object>(target: T, data: Partial<Session>): T {
   const isRemoved = (name: (typeof OPTIONAL_FIELDS)[number]) => name in data || (name === 'activity' && data.thinking === false);
   const removed = OPTIONAL_FIELDS.filter(isRemoved) as readonly string[];
   const remaining = Object.entries(target).filter(([name]) => !removed.includes(name));
-  const added = OPTIONAL_FIELDS.map((name) => [name, data[name]] as const).filter(([, value]) => value != null && value !== false);
+  const added = OPTIONAL_FIELDS.map((name) => [name, data[name]] as const).filter(([, value]) => value);
   return Object.fromEntries([...remaining, ...added]) as T;
 }
 
 /** Applies an update, which has fields of a full session, to a summary. */
 export function mergeSummary(summary: SessionSummary, data: Partial<Session>): SessionSummary {
-  const { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned, muted } = data;
-  const present = { active, thinking, activeAt, updatedAt, permissionMode, modelMode, pinned, muted };
+  const { active, thinking, activeAt, updatedAt } = data;
+  const present = { active, thinking, activeAt, updatedAt };
   const changed = Object.fromEntries(Object.entries(present).filter(([, value]) => value !== undefined));
   const merged: SessionSummary = {
     ...summary,
