@@ -5,6 +5,7 @@ use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
 use crate::model::json::Json;
+use crate::model::settings::Settings;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
 use crate::wire::field_types::optional_scalar;
 use serde::{Deserialize, Deserializer};
@@ -63,7 +64,7 @@ fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
     String::deserialize(deserializer).map(Some)
 }
 
-/// `PATCH /api/sessions/:id`: renames, pins or mutes a session, or several of these.
+/// `PATCH /api/sessions/:id`: renames a session, changes its settings, or both.
 pub async fn change(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     request.refuse_null_body()?;
@@ -76,13 +77,19 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
         Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
         None => None,
     };
-    let version_with_flags = match (body.pinned, body.muted) {
+    let version_with_settings = match (body.pinned, body.muted) {
         (None, None) => None,
-        (pinned, muted) => Some(request.hub.set_flags(&id, pinned, muted).await?),
+        (pinned, muted) => {
+            let change = |settings: &mut Settings| {
+                settings.pinned = pinned.unwrap_or(settings.pinned);
+                settings.muted = muted.unwrap_or(settings.muted);
+            };
+            Some(request.hub.change_settings(&id, change).await?)
+        }
     };
     // The version with the new name comes first, because a later version may have changes that the client has not seen.
     let version =
-        renamed_version.or(version_with_flags).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
+        renamed_version.or(version_with_settings).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
     Ok(JsonText::serialize(&Json::object(&[("ok", Json::of(&true)), ("metadataVersion", Json::of(&version))])))
 }
 

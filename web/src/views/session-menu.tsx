@@ -45,11 +45,11 @@ export function SessionMenu({ session }: { session: Session }) {
     });
   const pin = () =>
     void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () =>
-      actions.setPinned(id, !session.pinned),
+      actions.changeSession(id, { pinned: !session.pinned }),
     );
   const mute = () =>
     void tryOrToast(session.muted ? 'Could not unmute the session' : 'Could not mute the session', () =>
-      actions.setMuted(id, !session.muted),
+      actions.changeSession(id, { muted: !session.muted }),
     );
   const archive = () =>
     openDialog({
