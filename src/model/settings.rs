@@ -10,7 +10,9 @@ macro_rules! settings {
             /// Whether users keep the session at the top of the list.
             pinned: bool,
             /// Whether the session sends no notifications.
-            muted: bool
+            muted: bool,
+            /// The colour of the session in lists: a name or `#rrggbb`. The hub accepts any text, and clients show no other one.
+            color: Option<String>
         }
     };
 }
