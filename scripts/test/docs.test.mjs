@@ -61,6 +61,34 @@ test('the paths that the documentation names exist', () => {
   assert.deepEqual(missing, []);
 });
 
+/** Returns the files and folders whose path ends with a name, or that lie below a folder of this name. @param {string} name */
+const filesNamed = (name) => recipeFiles.filter((file) => `/${file}`.endsWith(`/${name}`) || `/${file}`.includes(`/${name}/`));
+const recipeFiles = [...files, ...listFiles('migrations')];
+
+test('the files and names of each step of a recipe exist, the names in a file of the step', () => {
+  const steps = readProse('docs/design/recipes.md').split(/\n(?=\d+\. |#+ |\n)/);
+  const wrong = steps.flatMap((step) => {
+    const code = [...step.matchAll(/`([^`]+)`/g)].map(([, text]) => text.replaceAll(/\s+/g, ' '));
+    const [commands, others] = [code.filter((text) => / -|=/.test(text)), code.filter((text) => !/ -|=/.test(text))];
+    const isRoute = (text) => /^(?:GET|POST|PATCH|DELETE) \//.test(text);
+    const isPath = (text) => !isRoute(text) && (/[/.](?:rs|mjs|tsx?|md|yaml)$/.test(text) || filesNamed(text).length > 0);
+    const ofCommands = commands.flatMap((command) => command.split(' ').filter((part) => /\w\/\w/.test(part)));
+    const paths = [...ofCommands, ...others.filter(isPath)];
+    const linked = [...step.matchAll(/\]\(([^)#]+)/g)].map(([, target]) => path.join('docs/design', target));
+    const named = [...paths.flatMap(filesNamed), ...linked];
+    const texts = (named.length === 0 ? sources : named).filter((file) => /\.\w+$/.test(file)).map(read);
+    const names = others.filter((text) => !isPath(text) && !isRoute(text)).map((text) => text.replace(/!$|\(\)$/, ''));
+    const isKnown = (name) => texts.some((text) => new RegExp(`(?<![\\w-])${RegExp.escape?.(name) ?? name}(?![\\w-])`).test(text));
+    return [
+      ...paths.filter((name) => filesNamed(name).length === 0),
+      ...others.filter((text) => isRoute(text) && matchRoute(...text.split(' ')) === undefined),
+      ...names.filter((name) => !isKnown(name)),
+    ].map((name) => `${name} in: ${step.slice(0, 60)}`);
+  });
+  assert.deepEqual(wrong, []);
+  assert.ok(steps.length > 25, `${steps.length} steps were found`);
+});
+
 test('every link of the documentation has its page and its section', () => {
   let links = 0;
   const broken = pages.flatMap((page) => {

@@ -30,13 +30,14 @@ use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
 use crate::store::places::Databases;
 use crate::store::retry::Environment;
-use crate::store::{Database, DbError, Statement, query};
+use crate::store::sessions::SELECT_BY_ID;
+use crate::store::{Database, DbError, Statement};
 
 /// The path of the metrics, in the worker and in the object. An object gets this path only for [`Action::Metrics`].
 pub const METRICS_PATH: &str = "/metrics";
 
-/// Finds the table that the newest migration created.
-const FIND_NEWEST_MIGRATION: &str = "SELECT 1 FROM sqlite_master WHERE name = 'moved_namespaces'";
+/// Finds what the newest migration created, unless it only added columns of sessions: [`SELECT_BY_ID`] fails without them.
+const FIND_NEWEST: &str = "SELECT 1 FROM sqlite_master WHERE name = 'moved_namespaces'";
 
 /// How the worker determines the namespace of a CLI's socket (variable `NAMESPACE_ROUTING`).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -298,8 +299,9 @@ impl Edge {
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
     pub async fn check_database(&self) -> Response {
         for db in self.places.databases() {
-            let error = match query(&**db, Statement::new(FIND_NEWEST_MIGRATION, [])).await {
-                Ok(rows) if rows.is_empty() => DbError::NoSchema(String::new()),
+            let session = Statement::new(SELECT_BY_ID, ["".into(), "".into()]);
+            let error = match db.batch(&mut vec![session, Statement::new(FIND_NEWEST, [])]).await {
+                Ok(results) if results.last().is_none_or(Vec::is_empty) => DbError::NoSchema(String::new()),
                 Ok(_) => continue,
                 Err(error) => error,
             };

@@ -5,12 +5,16 @@ use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
 use crate::model::json::Json;
+use crate::model::settings::Settings;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
 use crate::wire::field_types::optional_scalar;
 use serde::{Deserialize, Deserializer};
 
 /// The longest session name, in Unicode code points (docs/openapi.yaml).
 const MAX_NAME_CHARS: usize = 255;
+
+/// The longest colour, in Unicode code points.
+const MAX_COLOR_CHARS: usize = 32;
 
 /// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.
 pub async fn list(request: RoutedRequest) -> Reply {
@@ -50,6 +54,8 @@ pub struct ChangeBody {
     pinned: Option<bool>,
     #[serde(default, deserialize_with = "optional_scalar")]
     muted: Option<bool>,
+    #[serde(default, deserialize_with = "nullable")]
+    color: Option<Option<String>>,
 }
 
 #[derive(Deserialize)]
@@ -63,7 +69,12 @@ fn not_null<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>
     String::deserialize(deserializer).map(Some)
 }
 
-/// `PATCH /api/sessions/:id`: renames, pins or mutes a session, or several of these.
+/// Reads a field that may be absent, or null to clear a setting.
+fn nullable<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Option<String>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
+}
+
+/// `PATCH /api/sessions/:id`: renames a session, changes its settings, or both.
 pub async fn change(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     request.refuse_null_body()?;
@@ -72,17 +83,28 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
     if name.is_some_and(|name| !(1..=MAX_NAME_CHARS).contains(&name.chars().count())) {
         return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
     }
+    if body.color.iter().flatten().any(|color| color.chars().count() > MAX_COLOR_CHARS) {
+        let text = format!("Field `color` must have at most {MAX_COLOR_CHARS} characters.");
+        return Err(Error::field("color", text).into());
+    }
     let renamed_version = match name {
         Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
         None => None,
     };
-    let version_with_flags = match (body.pinned, body.muted) {
-        (None, None) => None,
-        (pinned, muted) => Some(request.hub.set_flags(&id, pinned, muted).await?),
+    let version_with_settings = match (body.pinned, body.muted, body.color) {
+        (None, None, None) => None,
+        (pinned, muted, color) => {
+            let change = |settings: &mut Settings| {
+                settings.pinned = pinned.unwrap_or(settings.pinned);
+                settings.muted = muted.unwrap_or(settings.muted);
+                settings.color = color.unwrap_or_else(|| settings.color.take());
+            };
+            Some(request.hub.change_settings(&id, change).await?)
+        }
     };
     // The version with the new name comes first, because a later version may have changes that the client has not seen.
     let version =
-        renamed_version.or(version_with_flags).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
+        renamed_version.or(version_with_settings).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
     Ok(JsonText::serialize(&Json::object(&[("ok", Json::of(&true)), ("metadataVersion", Json::of(&version))])))
 }
 

@@ -25,6 +25,7 @@ pub mod owner;
 pub mod pending_request;
 pub mod ready;
 pub mod session;
+pub mod settings;
 pub mod summary;
 pub mod text_parts;
 pub mod todo;

@@ -9,6 +9,7 @@ use strum::EnumString;
 use super::json::{InvalidField, Json, JsonObject};
 use super::large::InlineOrLarge;
 use super::namespace::Namespace;
+use super::settings::{Settings, serialize_set};
 use crate::limits::MAX_KEYWORD_BYTES;
 
 /// The longest text in the `summary` or `worktree` of metadata, in bytes.
@@ -67,12 +68,8 @@ pub struct Session {
     /// The id of the model: a model of the agent, or one of the session's own models.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
-    /// Whether users keep the session at the top of the list.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub pinned: bool,
-    /// Whether the session sends no notifications.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub muted: bool,
+    #[serde(flatten, serialize_with = "serialize_set")]
+    pub settings: Settings,
     /// Whether the session is active, but no CLI has been connected for a moment. Not stored.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disconnected: bool,
@@ -125,8 +122,7 @@ impl Session {
             todos: None,
             permission_mode: None,
             model_mode: None,
-            pinned: false,
-            muted: false,
+            settings: Settings::default(),
             disconnected: false,
             last_message_at: None,
             ended_at: None,

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::agent_state;
 use super::json::{Json, JsonObject};
 use super::session::{Session, is_zero};
+use super::settings::{Settings, serialize_set};
 use super::todo::{self, Progress, TodoItem};
 
 /// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats
@@ -59,10 +60,8 @@ pub struct SummaryFields {
     pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model_mode: Option<String>,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub pinned: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub muted: bool,
+    #[serde(flatten, serialize_with = "serialize_set")]
+    pub settings: Settings,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub disconnected: bool,
     /// Absent from a summary that was read from the database.
@@ -92,8 +91,7 @@ impl SummaryFields {
             pending_requests_count: agent_state::count_pending(s.agent_state.json()),
             permission_mode: s.permission_mode.clone(),
             model_mode: s.model_mode.clone(),
-            pinned: s.pinned,
-            muted: s.muted,
+            settings: s.settings.clone(),
             disconnected: s.disconnected,
             activity: s.activity.clone(),
             activity_at: s.activity_at,
@@ -120,7 +118,7 @@ impl SessionSummary {
         Self {
             active: fields.active,
             archived: fields.metadata.as_ref().is_some_and(|metadata| metadata.is_archived),
-            pinned: fields.pinned,
+            pinned: fields.settings.pinned,
             updated_at: fields.updated_at,
             pending_requests_count: fields.pending_requests_count,
             unseen_since: fields.unseen_since,

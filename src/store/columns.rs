@@ -12,6 +12,30 @@ pub struct Columns {
     values: std::vec::IntoIter<Value>,
 }
 
+/// The type of a column of a table.
+pub trait Column: Sized {
+    /// What a row has that was written before the column existed.
+    const DEFAULT: Value;
+
+    fn read(columns: &mut Columns, column: &'static str) -> Result<Self, DbError>;
+}
+
+impl Column for bool {
+    const DEFAULT: Value = Value::Integer(0);
+
+    fn read(columns: &mut Columns, column: &'static str) -> Result<Self, DbError> {
+        columns.flag(column)
+    }
+}
+
+impl Column for Option<String> {
+    const DEFAULT: Value = Value::Null;
+
+    fn read(columns: &mut Columns, column: &'static str) -> Result<Self, DbError> {
+        columns.optional(column, Columns::text)
+    }
+}
+
 impl Columns {
     pub fn new(table: &'static str, row: Row) -> Self {
         Self { table, values: row.into_iter() }

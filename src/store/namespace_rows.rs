@@ -6,10 +6,12 @@
 
 use std::sync::LazyLock;
 
+use super::columns::Column as _;
 use super::sessions::history_of;
 use super::{Database, DbError, Row, Statement, Value};
 use crate::model::json::{Json, JsonObject};
 use crate::model::namespace::Namespace;
+use crate::model::settings::settings;
 
 pub struct Table {
     pub name: &'static str,
@@ -42,6 +44,21 @@ enum RowScope {
     /// The first column is the id of a session. If the namespace does not have the session, the import fails.
     Session,
 }
+
+macro_rules! session_columns {
+    ($($(#[$_meta:meta])* $setting:ident: $_:ty),*) => {
+        &["id", "tag", "seq", "created_at", "updated_at", "active_at", "thinking_at", "0 AS active", "0 AS thinking", "mode", "metadata",
+          "metadata_version", "metadata_parts", "agent_state", "agent_state_version", "agent_state_parts", "todos", "permission_mode",
+          "model_mode", "unseen_since", "ended_at", "request_times", $(stringify!($setting)),*]
+    };
+}
+
+macro_rules! defaults {
+    ($($(#[$_meta:meta])* $setting:ident: $type:ty),*) => { [$((stringify!($setting), <$type>::DEFAULT)),*] };
+}
+
+/// The settings of a session that an export of an earlier version may lack, with their values.
+static DEFAULTS: &[(&str, Value)] = &settings!(defaults);
 
 /// The tables in the order of an export: those of the namespace, the sessions, and those of a session, which are repeated for each
 /// session.
@@ -102,32 +119,7 @@ pub static TABLES: [Table; 10] = [
     // In the order of the tags, which have an index. A page has one session.
     Table {
         name: "sessions",
-        columns: &[
-            "id",
-            "tag",
-            "seq",
-            "created_at",
-            "updated_at",
-            "active_at",
-            "thinking_at",
-            "0 AS active",
-            "0 AS thinking",
-            "mode",
-            "metadata",
-            "metadata_version",
-            "metadata_parts",
-            "agent_state",
-            "agent_state_version",
-            "agent_state_parts",
-            "todos",
-            "permission_mode",
-            "model_mode",
-            "pinned",
-            "muted",
-            "unseen_since",
-            "ended_at",
-            "request_times",
-        ],
+        columns: settings!(session_columns),
         page: "FROM sessions WHERE namespace = ?1 AND tag > ?2 ORDER BY tag LIMIT 1",
         rows_per_page: 1,
         key: &[KeyColumn::Text(1)],
@@ -302,7 +294,11 @@ impl Table {
     pub fn insert(&self, namespace: &Namespace, mut row: JsonObject<'_>) -> Result<Statement, InvalidRow> {
         let mut params: Vec<Value> = vec![namespace.as_ref().into()];
         for name in self.column_names() {
-            let value = row.remove(name).and_then(|value| from_json(value.get()));
+            let default = || DEFAULTS.iter().find(|(setting, _)| self.name == "sessions" && *setting == name);
+            let value = match row.remove(name) {
+                Some(value) => from_json(value.get()),
+                None => default().map(|(_, value)| value.clone()),
+            };
             params.push(value.ok_or_else(|| format!("A row of `{}` has no valid `{name}`.", self.name))?);
         }
         match row.members().next() {

@@ -10,8 +10,10 @@ use super::relocation_tables::{
     VALUE_PARTS,
 };
 use super::removals::CREATE_TOMBSTONES_OF_MERGED;
+use super::sessions::{assignments, small_columns};
 use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::namespace::Namespace;
+use crate::model::settings::settings;
 
 /// The columns with which a session is compared: the id, the key, then one for each table, in the order of [`Column`]. The version of the
 /// agent state changes with each completed request.
@@ -56,20 +58,24 @@ const COUNT_AFTER: &str = "SELECT count(*) AS sessions FROM sessions WHERE names
 
 const SELECT_SESSION: &str = "SELECT * FROM sessions WHERE id = ?1 AND namespace IN (?2, '//' || ?2)";
 
-/// A session of another namespace violates the NOT NULL constraint of `namespace`.
-const UPSERT_SESSION: &str = "
+macro_rules! params {
+    ($($(#[$_meta:meta])* $_column:ident: $_:ty),*) => { concat!($(params!(@ $_column)),*) };
+    (@ $_column:ident) => { ", ?" };
+}
+
+/// Writes a whole row: another version, whose rows have other columns, fails. A session of another namespace violates the NOT NULL
+/// constraint of `namespace`.
+#[rustfmt::skip]
+const UPSERT_SESSION: &str = concat!("
 INSERT INTO sessions VALUES
-  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
+  (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15", small_columns!(params), settings!(params), ")
 ON CONFLICT (id) DO UPDATE SET
   namespace = iif(ltrim(sessions.namespace, '/') = ltrim(excluded.namespace, '/'), excluded.namespace, NULL),
   tag = excluded.tag, seq = excluded.seq, created_at = excluded.created_at, updated_at = excluded.updated_at,
-  active_at = excluded.active_at, thinking_at = excluded.thinking_at, active = excluded.active, thinking = excluded.thinking,
-  mode = excluded.mode, metadata = excluded.metadata, metadata_version = excluded.metadata_version,
+  metadata = excluded.metadata, metadata_version = excluded.metadata_version,
   agent_state = excluded.agent_state, agent_state_version = excluded.agent_state_version, todos = excluded.todos,
-  permission_mode = excluded.permission_mode, model_mode = excluded.model_mode, metadata_parts = excluded.metadata_parts,
-  agent_state_parts = excluded.agent_state_parts, history = excluded.history, pinned = excluded.pinned,
-  unseen_since = excluded.unseen_since, ended_at = excluded.ended_at, muted = excluded.muted,
-  request_times = excluded.request_times";
+  metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts, history = excluded.history,
+  request_times = excluded.request_times", small_columns!(assignments), settings!(assignments));
 
 /// The index of `agent_state_version` in a row of `sessions`.
 const AGENT_STATE_VERSION: usize = 14;

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::bulk::BulkStatements;
-use super::columns::Columns;
+use super::columns::{Column as _, Columns};
 use super::held_messages::held_messages_count;
 use super::values::{all_parts_exist, count_parts};
 use super::{Database, DbError, Found, Row, Statement};
@@ -11,30 +11,29 @@ use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
 use crate::model::session::{ControlMode, Session};
+use crate::model::settings::{Settings, settings};
 
-/// Calls a macro with the small columns and their types: the activity and the settings of a session. `seq` and `updated_at` are small,
-/// too, but not in this list. To add a column, add it here and to [`from_row`].
+/// Calls a macro with the small columns and their types, except `seq`, `updated_at` and the [`settings`]. To add a column, add it here and to [`from_row`].
 macro_rules! small_columns {
     ($macro:ident) => {
         $macro! {
             active_at: u64, thinking_at: u64, active: bool, thinking: bool, mode: Option<ControlMode>,
-            permission_mode: Option<String>, model_mode: Option<String>, pinned: bool, muted: bool, ended_at: Option<u64>,
-            unseen_since: Option<u64>
+            permission_mode: Option<String>, model_mode: Option<String>, ended_at: Option<u64>, unseen_since: Option<u64>
         }
     };
 }
 
 macro_rules! names {
-    ($($column:ident: $_:ty),*) => { concat!($(", ", stringify!($column)),*) };
+    ($($(#[$_meta:meta])* $column:ident: $_:ty),*) => { concat!($(", ", stringify!($column)),*) };
 }
 macro_rules! values {
-    ($($column:ident: $_:ty),*) => { concat!($(", value ->> '", stringify!($column), "'"),*) };
+    ($($(#[$_meta:meta])* $column:ident: $_:ty),*) => { concat!($(", value ->> '", stringify!($column), "'"),*) };
 }
 macro_rules! assignments {
-    ($($column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = excluded.", stringify!($column)),*) };
+    ($($(#[$_meta:meta])* $column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = excluded.", stringify!($column)),*) };
 }
 macro_rules! value_assignments {
-    ($($column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = j.value ->> '", stringify!($column), "'"),*) };
+    ($($(#[$_meta:meta])* $column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = j.value ->> '", stringify!($column), "'"),*) };
 }
 macro_rules! small_row {
     ($($column:ident: $type:ty),*) => {
@@ -44,17 +43,29 @@ macro_rules! small_row {
             id: &'a str,
             seq: u64,
             updated_at: u64,
-            $($column: &'a $type),*
+            $($column: &'a $type,)*
+            #[serde(flatten)]
+            settings: &'a Settings,
         }
 
         impl<'a> From<&'a Session> for SmallRow<'a> {
             fn from(s: &'a Session) -> Self {
-                Self { id: &s.id, seq: s.seq, updated_at: s.updated_at, $($column: &s.$column),* }
+                Self { id: &s.id, seq: s.seq, updated_at: s.updated_at, $($column: &s.$column,)* settings: &s.settings }
             }
         }
     };
 }
 small_columns!(small_row);
+
+macro_rules! define_read_settings {
+    ($($(#[$_meta:meta])* $column:ident: $type:ty),*) => {
+        /// Reads the columns of [`settings`].
+        pub(super) fn read_settings(c: &mut Columns) -> Result<Settings, DbError> {
+            Ok(Settings { $($column: <$type>::read(c, stringify!($column))?),* })
+        }
+    };
+}
+settings!(define_read_settings);
 
 /// Writes whole sessions. If parts of a large value are missing, `tag` becomes NULL, which violates its NOT NULL constraint.
 /// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: the metadata, agent state and todo list
@@ -63,18 +74,18 @@ small_columns!(small_row);
 const UPSERT: &str = concat!(
     "
 INSERT INTO sessions (id, namespace, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos,
-  metadata_parts, agent_state_parts, request_times, seq, updated_at", small_columns!(names), ")
+  metadata_parts, agent_state_parts, request_times, seq, updated_at", small_columns!(names), settings!(names), ")
 SELECT value ->> 'id', ?2, CASE WHEN ", all_parts_exist!("metadata_parts", "agent_state_parts"),
     " THEN value ->> 'tag' END, value ->> 'created_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
   coalesce(?4, value ->> 'agent_state'), value ->> 'agent_state_version', coalesce(?5, value ->> 'todos'),
   value ->> 'metadata_parts', value ->> 'agent_state_parts', value ->> 'request_times', value ->> 'seq', value ->> 'updated_at'",
-    small_columns!(values), "
+    small_columns!(values), settings!(values), "
 FROM json_each(?1) WHERE true
 ON CONFLICT (id) DO UPDATE SET
   tag = excluded.tag, metadata = excluded.metadata, metadata_version = excluded.metadata_version,
   agent_state = excluded.agent_state, agent_state_version = excluded.agent_state_version, todos = excluded.todos,
   metadata_parts = excluded.metadata_parts, agent_state_parts = excluded.agent_state_parts,
-  request_times = excluded.request_times, seq = excluded.seq, updated_at = excluded.updated_at", small_columns!(assignments), "
+  request_times = excluded.request_times, seq = excluded.seq, updated_at = excluded.updated_at", small_columns!(assignments), settings!(assignments), "
 WHERE sessions.namespace = excluded.namespace"
 );
 
@@ -84,6 +95,7 @@ pub const UPDATE_SMALL_COLUMNS: &str = concat!(
     "
 UPDATE sessions SET seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at'",
     small_columns!(value_assignments),
+    settings!(value_assignments),
     "
 FROM json_each(?1) AS j
 WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2"
@@ -102,7 +114,7 @@ macro_rules! history_of {
         )
     };
 }
-pub(super) use history_of;
+pub(super) use {assignments, history_of, names, small_columns};
 
 /// The `seq` of a session. A message does not write the row of its session, so the column may be behind the messages.
 macro_rules! current_seq {
@@ -127,13 +139,13 @@ macro_rules! session_by {
     ($column:literal) => { concat!(
         "SELECT id, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos, metadata_parts,
   agent_state_parts, request_times, ", current_seq!(), ", updated_at, ", last_message_at!(), ", ", held_messages_count!(),
-        small_columns!(names), "
+        small_columns!(names), settings!(names), "
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
 }
 
 /// `?1`: id, `?2`: namespace.
-pub(super) const SELECT_BY_ID: &str = session_by!("id");
+pub const SELECT_BY_ID: &str = session_by!("id");
 
 /// `?1`: tag, `?2`: namespace.
 const SELECT_BY_TAG: &str = session_by!("tag");
@@ -260,13 +272,12 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
         mode: c.optional("mode", |c, column| c.parse(column, "a control mode", |word| word.parse().ok()))?,
         permission_mode: c.optional("permission_mode", Columns::text)?,
         model_mode: c.optional("model_mode", Columns::text)?,
-        pinned: c.flag("pinned")?,
-        muted: c.flag("muted")?,
         disconnected: false,
         last_message_at,
         // A hub of an earlier version changes `active`, but not this column.
         ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),
         unseen_since: c.optional("unseen_since", Columns::number)?,
+        settings: read_settings(&mut c)?,
         held_messages_count,
         activity: None,
         activity_at: None,

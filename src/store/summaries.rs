@@ -2,10 +2,11 @@
 
 use super::columns::Columns;
 use super::held_messages::held_messages_count;
-use super::sessions::last_message_at;
+use super::sessions::{last_message_at, names, read_settings};
 use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
+use crate::model::settings::settings;
 use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
 
@@ -23,6 +24,10 @@ macro_rules! texts {
     };
 }
 
+macro_rules! concatenated {
+    ($($(#[$_meta:meta])* $column:ident: $_:ty),*) => { concat!($(" || ifnull(", stringify!($column), ", '')"),*) };
+}
+
 /// Selects the summary fields of sessions in the order of their tags. The database returns only the parts of large columns that
 /// the list shows. A value that SQLite rejects, because its JSON is nested too deeply, counts as NULL. The rows have at most 500,000
 /// bytes (`LIST_READ_BYTES`); `found` is their number without this limit.
@@ -30,21 +35,21 @@ macro_rules! texts {
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("
 SELECT tag, id, active, thinking, thinking_at, active_at, updated_at, last_message_at, created_at, texts, total, completed, pending,
-  permission_mode, model_mode, pinned, muted, ended_at, unseen_since, held, found
+  permission_mode, model_mode", settings!(names), ", ended_at, unseen_since, held, found
 FROM (WITH listed AS MATERIALIZED (
   SELECT tag, id, active, thinking, thinking_at, active_at, updated_at, last_message_at, created_at, permission_mode,
-    model_mode, pinned, muted, ended_at, unseen_since, held,
+    model_mode, ended_at, unseen_since, held", settings!(names), ",
     iif(meta IS NULL, NULL, json_array(", listed_texts!(texts), ")) AS texts, json_array_length(todos) AS total,
     (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed') AS completed,
     iif(json_type(state, '$.requests') = 'object', (SELECT count(*) FROM json_each(state, '$.requests')), 0) AS pending
   FROM (SELECT id, tag, active, thinking, thinking_at, active_at, updated_at, created_at, todos, permission_mode, model_mode,
-      pinned, muted, ended_at, unseen_since,
+      ended_at, unseen_since", settings!(names), ",
       ", last_message_at!(), " AS last_message_at, ", held_messages_count!(), " AS held,
       CASE WHEN json_valid(metadata) THEN iif(json_type(metadata) = 'object', metadata, NULL) END AS meta,
       CASE WHEN json_valid(agent_state) THEN agent_state END AS state
     FROM sessions WHERE ", $sessions, "))
   SELECT *, count(*) OVER () AS found, sum(300 + length(CAST(tag || ifnull(texts, '') || ifnull(permission_mode, '') ||
-    ifnull(model_mode, '') AS BLOB))) OVER (ORDER BY tag ROWS UNBOUNDED PRECEDING) AS bytes
+    ifnull(model_mode, '')", settings!(concatenated), " AS BLOB))) OVER (ORDER BY tag ROWS UNBOUNDED PRECEDING) AS bytes
   FROM listed)
 WHERE bytes <= 500000 ORDER BY tag"
     ) };
@@ -124,8 +129,7 @@ fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
         pending_requests_count: c.count("pending")?,
         permission_mode: c.optional("permission_mode", Columns::text)?,
         model_mode: c.optional("model_mode", Columns::text)?,
-        pinned: c.flag("pinned")?,
-        muted: c.flag("muted")?,
+        settings: read_settings(c)?,
         disconnected: false,
         // A hub of an earlier version changes `active`, but not this column.
         ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),

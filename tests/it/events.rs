@@ -6,6 +6,7 @@ use crate::support::World;
 use crate::support::live_session::live_session;
 use crate::support::openapi::documented_properties;
 use crate::support::runtime::START;
+use crate::support::settings::{cleared_values, set_values};
 use crate::support::web::{Web, event_number};
 use serde_json::{Value, json};
 use session_gateway_hub::http::error::ErrorResponse;
@@ -153,7 +154,8 @@ async fn every_field_of_a_session_that_can_change_is_published() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web("all=true").await;
     let path = format!("/api/sessions/{session}");
-    world.request("PATCH", &path, r#"{"name":"N","pinned":true,"muted":true}"#).await.ok();
+    world.request("PATCH", &path, r#"{"name":"N"}"#).await.ok();
+    world.change_session(&session, &set_values()).await;
     let alive = json!({"sid": session, "thinking": true, "activity": "npm test", "mode": "local",
         "permissionMode": "plan", "modelMode": "model_fast"});
     cli.emit_with_ack("session-alive", &alive).await;
@@ -172,6 +174,28 @@ async fn every_field_of_a_session_that_can_change_is_published() {
     assert_eq!(known, documented_properties("\n    Session:\n      type: object"));
     let shown = world.get_session(&session).await;
     assert!(shown.as_object().unwrap().keys().all(|name| known.contains(name)), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_setting_of_a_session_is_set_kept_and_cleared_alone() {
+    let (world, session, mut cli) = live_session().await;
+    let mut web = world.web("all=true").await;
+    let mut settings = cleared_values();
+    for (name, value) in set_values().into_iter().chain(cleared_values()) {
+        let change = json!({name.clone(): value}).as_object().unwrap().clone();
+        world.change_session(&session, &change).await;
+        assert_eq!(web.next_event_of("session-updated").await["data"], Value::from(change.clone()));
+        world.change_session(&session, &change).await;
+        settings.extend(change);
+        cli.send_keep_alive(&world, &session).await;
+        world.hibernate_and_wake().await;
+        let found = world.get_session(&session).await;
+        for (name, value) in &settings {
+            let is_set = !matches!(value, Value::Null | Value::Bool(false));
+            assert_eq!(found.get(name), is_set.then_some(value), "{name}");
+        }
+        web.events().await;
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,6 +5,7 @@ use crate::support::edge::{EdgeRequest, worker_of};
 use crate::support::merge::texts;
 use crate::support::operator::{delete, export, full_namespace, import, import_rows, import_step, operator};
 use crate::support::rest::Reply;
+use crate::support::settings::{settings, settings_of};
 use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{SECRET, World, run_until_idle};
 use serde_json::{Value, json};
@@ -49,6 +50,42 @@ async fn an_export_that_is_imported_into_an_empty_hub_exports_the_same_bytes() {
     assert!(export(&other).await == lines);
 }
 
+/// The columns of tables that no export has: what belongs to the hub, or the namespace itself.
+const NOT_EXPORTED: [&str; 2] = ["namespace", "history"];
+
+#[tokio::test(start_paused = true)]
+async fn an_export_has_every_column() {
+    let world = full_namespace(World::new()).await;
+    for line in export(&world).await {
+        let line: Value = serde_json::from_str(&line).unwrap();
+        let Some(table) = line["table"].as_str().filter(|table| *table != "storage") else { continue };
+        let columns = world.db.select(&format!("SELECT name FROM pragma_table_info('{table}')")).into_iter().flatten();
+        for column in columns {
+            let DbValue::Text(column) = column else { panic!("{column:?}") };
+            let is_exported = line["row"].get(&column).is_some();
+            assert_eq!(is_exported, !NOT_EXPORTED.contains(&column.as_str()), "{table}.{column}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_from_before_a_setting_existed_is_imported() {
+    let world = full_namespace(World::new()).await;
+    let mut session = Value::Null;
+    let without = |line: &String| {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        if line["table"] == "sessions" {
+            settings().for_each(|field| drop(line["row"].as_object_mut().unwrap().remove(field.name)));
+            session = line["row"]["id"].clone();
+        }
+        line.to_string()
+    };
+    let lines: Vec<String> = export(&world).await.iter().map(without).collect();
+    let other = World::new();
+    import(&other, &lines).await;
+    assert_eq!(settings_of(&other.get_session(session.as_str().unwrap()).await), serde_json::Map::new());
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_imported_namespace_works_as_before() {
     let world = full_namespace(World::new()).await;
@@ -61,7 +98,7 @@ async fn an_imported_namespace_works_as_before() {
         let found = list["sessions"].as_array().unwrap().iter();
         found
             .map(|s| {
-                json!([s["id"], s["metadata"], s["pinned"], s["pendingRequestsCount"], s["active"], s["updatedAt"]])
+                json!([s["id"], s["metadata"], settings_of(s), s["pendingRequestsCount"], s["active"], s["updatedAt"]])
             })
             .collect()
     };

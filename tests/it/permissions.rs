@@ -5,6 +5,7 @@ use crate::support::permissions::{
 };
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::store::sessions::SELECT_BY_ID;
 
 /// The only session in `GET /api/sessions`.
 async fn session_summary(world: &World) -> Value {
@@ -280,4 +281,26 @@ async fn requests_to_delete_a_rule_and_to_read_a_shortened_request_return_the_re
     cli.emit_with_ack("rpc-unregister", &json!({"method": "revokeSessionRule"})).await;
     let reply = world.request("DELETE", &format!("/api/sessions/{session}/permissions/rules/a"), "").await.ok();
     assert_eq!(reply["success"], false);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_reads_its_session_once_after_a_wake_and_not_at_all_before() {
+    for padding in [0, 200_000] {
+        for action in ["r1/approve", "r1/deny"] {
+            for is_awake in [true, false] {
+                let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
+                let state = json!({"requests": {"r1": request("Bash")}, "padding": "x".repeat(padding)});
+                assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
+                run_until_idle().await;
+                if !is_awake {
+                    world.hibernate_and_wake().await;
+                }
+                let before = world.db.read_batches().len();
+                answer(&world, &session, &mut cli, action, &json!({})).await;
+                let statements = world.db.read_batches()[before..].concat();
+                let loads = statements.iter().filter(|statement| statement.sql == SELECT_BY_ID).count();
+                assert_eq!(loads, usize::from(!is_awake), "{action}, awake: {is_awake}, {padding} bytes of padding");
+            }
+        }
+    }
 }

@@ -17,6 +17,7 @@ import {
 import { withValidMetadata } from '../src/state/metadata.ts';
 import { reduce } from '../src/state/reduce.ts';
 import {
+  cssColor,
   groupSessions,
   hasEnded,
   hasFailed,
@@ -296,6 +297,14 @@ test('pinned sessions of all directories are one group at the top', () => {
     groupSessions([unpinned]).map(({ isPinned }) => isPinned),
     [false],
   );
+});
+
+test('only a known name and #rrggbb are colours of a session', () => {
+  for (const name of ['red', 'orange', 'yellow', 'green', 'blue', 'purple', 'grey'])
+    assert.match(cssColor(name) ?? '', /^#[0-9a-f]{6}$/, name);
+  assert.deepEqual(['#0A7bff', '#000000'].map(cssColor), ['#0A7bff', '#000000']);
+  const others = ['', 'Red', 'tomato', 'constructor', '__proto__', '#fff', '#0a7bff80', '#0a7bff\n', 'url(//x.example)', 'red;top:0', null];
+  for (const text of others) assert.equal(cssColor(text), undefined, `${text}`);
 });
 
 test('sessions are sorted by their last message, or by their creation, and keep-alives move no session', () => {

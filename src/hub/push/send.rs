@@ -169,7 +169,7 @@ impl Hub {
         let turn = self.turn();
         let notification = &delivery.notification;
         let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
-        if session.is_some_and(|session| session.muted) {
+        if session.is_some_and(|session| session.settings.muted) {
             return NextStep::Finish(DeliveryOutcome::Muted);
         }
         if let Some(request) = &notification.request_id {

@@ -12,6 +12,7 @@ use crate::hub::write::large::without_large;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::session::{ControlMode, Session};
+use crate::model::settings::{ChangedSettings, Settings};
 use crate::store::write_queue::SessionColumns;
 
 macro_rules! optional_fields {
@@ -19,11 +20,13 @@ macro_rules! optional_fields {
         $(#[$meta])*
         pub struct $name<'a> {
             $($(#[$comment])* #[serde(skip_serializing_if = "Option::is_none")] pub $field: Option<$type>,)*
+            #[serde(flatten)]
+            pub settings: ChangedSettings<'a>,
         }
 
         impl $name<'_> {
             fn is_empty(&self) -> bool {
-                $(self.$field.is_none())&&*
+                self.settings.is_empty() $(&& self.$field.is_none())*
             }
         }
     };
@@ -41,8 +44,6 @@ optional_fields! {
         mode: ControlMode,
         permission_mode: &'a str,
         model_mode: &'a str,
-        pinned: bool,
-        muted: bool,
         disconnected: bool,
         last_message_at: u64,
         ended_at: Option<u64>,
@@ -101,8 +102,7 @@ impl<'a> Changes<'a> {
         let is_metadata_changed = before.metadata_version != after.metadata_version;
         let base = if is_metadata_changed { presence.with_metadata(after) } else { presence };
         Self {
-            pinned: changed(before.pinned, after.pinned),
-            muted: changed(before.muted, after.muted),
+            settings: after.settings.changed_since(&before.settings),
             disconnected: base.disconnected.or(changed(before.disconnected, after.disconnected)),
             ended_at: base.ended_at.or(changed(before.ended_at, after.ended_at)),
             unseen_since: base.unseen_since.or(changed(before.unseen_since, after.unseen_since)),
@@ -129,8 +129,7 @@ impl<'a> Changes<'a> {
     /// Returns the fields that a merge may have changed.
     pub fn merged(session: &'a Session) -> Self {
         Self {
-            pinned: session.pinned.then_some(true),
-            muted: session.muted.then_some(true),
+            settings: session.settings.changed_since(&Settings::default()),
             held_messages_count: Some(session.held_messages_count).filter(|count| *count > 0),
             ..Self::presence(session).with_metadata(session)
         }

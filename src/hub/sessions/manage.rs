@@ -12,6 +12,7 @@ use crate::model::agent_state::{self, ReceivedState};
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
+use crate::model::settings::Settings;
 
 /// The longest tag, in bytes. CLIs use paths as tags; this is the longest path on Linux.
 const MAX_TAG_BYTES: usize = 4096;
@@ -73,19 +74,12 @@ impl Hub {
         Ok(version)
     }
 
-    /// Pins a session at the top of the list or unpins it, and mutes or unmutes its notifications. Returns the version of its metadata,
-    /// which does not change.
-    pub async fn set_flags(
-        self: &Arc<Self>,
-        id: &str,
-        pinned: Option<bool>,
-        muted: Option<bool>,
-    ) -> Result<u64, Error> {
+    /// Changes the settings of a session. Returns the version of its metadata, which does not change.
+    pub async fn change_settings(self: &Arc<Self>, id: &str, change: impl FnOnce(&mut Settings)) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
             turn.change_session(id, |session| {
-                session.pinned = pinned.unwrap_or(session.pinned);
-                session.muted = muted.unwrap_or(session.muted);
+                change(&mut session.settings);
                 session.metadata_version
             })
         })
@@ -114,7 +108,10 @@ impl Hub {
     pub(super) async fn delete_archived_session(self: &Arc<Self>, id: &str, cutoff: u64) -> Result<(), Error> {
         let is_old = |turn: &Turn<'_>, session: &Session| {
             let is_idle = !turn.in_flight.has_any(id);
-            is_idle && !session.pinned && session.updated_at < cutoff && session.metadata_fields().is_archived()
+            is_idle
+                && !session.settings.pinned
+                && session.updated_at < cutoff
+                && session.metadata_fields().is_archived()
         };
         self.delete_session_if(id, is_old).await
     }

@@ -158,8 +158,8 @@ impl Hub {
         self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
     }
 
-    /// Returns the new session with the merged metadata and with the todos, the pin and the mute of the old session. Also returns
-    /// the merged metadata if they are a large value.
+    /// Returns the new session with the merged metadata and with the todos and the settings of the old session. Also returns the
+    /// merged metadata if they are a large value.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
         let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
@@ -173,8 +173,7 @@ impl Hub {
             metadata,
             metadata_version: version,
             todos: new.todos.clone().or(old.todos.clone()),
-            pinned: new.pinned || old.pinned,
-            muted: new.muted || old.muted,
+            settings: new.settings.or(&old.settings),
             updated_at: self.rt.now(),
             ..new
         };

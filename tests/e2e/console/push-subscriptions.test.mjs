@@ -101,7 +101,10 @@ test('one browser is notified for two accounts, a notification names its account
   await other.goto(`/sessions/${work.session.id}`);
   await other.getByRole('heading', { name: 'The work', level: 1 }).waitFor();
   await page.goto('/?account=home');
-  await page.getByRole('link', { name: /The home/ }).first().waitFor();
+  await page
+    .getByRole('link', { name: /The home/ })
+    .first()
+    .waitFor();
   await clickNotification(page);
   await page.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
   await waitForCount(other.getByRole('heading', { name: 'The work', level: 1 }), 1);

@@ -86,6 +86,37 @@ test('a session that is pinned on one page is at the top of the list on all page
   for (const shown of [page, phone]) await firstHeading(shown).getByText('/code/a').waitFor();
 });
 
+test('a colour that is chosen with the keyboard is a dot in the list on all pages, until it is removed', async (t) => {
+  const namespace = 'colour';
+  const web = hub.web(namespace);
+  const session = await web.openSession({ tag: 'a', metadata: { path: '/code/a', host: 'laptop', name: 'The site' } });
+  const [{ page }, { page: phone }] = [await visit(t, namespace, { ...PHONE }), await visit(t, namespace)];
+  await page.getByRole('link', { name: /The site/ }).click();
+  const choose = async (from, to) => {
+    await page.getByRole('button', { name: 'Session actions' }).click();
+    await page.getByRole('menuitem', { name: 'Colour' }).press('Enter');
+    const dialog = page.getByRole('dialog', { name: 'Colour of the session' });
+    await dialog.getByRole('radio', { name: from, checked: true }).press(to);
+    await page.keyboard.press('Enter');
+    await dialog.waitFor({ state: 'detached' });
+  };
+  const dots = () =>
+    phone
+      .locator('.session-row')
+      .getByRole('img')
+      .evaluateAll((all) => all.map((dot) => [dot.ariaLabel, dot.style.color]));
+  await choose('None', 'ArrowDown');
+  await waitForEqual(dots, [['Colour: red', 'rgb(217, 58, 58)']]);
+  await phone.reload();
+  await waitForEqual(dots, [['Colour: red', 'rgb(217, 58, 58)']]);
+  await choose('Colour: red', 'ArrowUp');
+  await waitForEqual(dots, []);
+  await web.patch(`/api/sessions/${session.id}`, { color: '#0A7bff' });
+  await waitForEqual(dots, [['Colour: #0A7bff', 'rgb(10, 123, 255)']]);
+  await web.patch(`/api/sessions/${session.id}`, { color: 'red;background:url(//x.example)' });
+  await waitForEqual(dots, []);
+});
+
 test('keeps the order of the list while a pointer is on the list', async (t) => {
   const namespace = 'order';
   const { cli, session } = await liveSession(t, hub, {

@@ -11,6 +11,7 @@ use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages,
 use crate::support::cli::Cli;
 use crate::support::edge::{EdgeRequest, worker_of};
 use crate::support::operator::{delete, export, full_namespace, operator};
+use crate::support::settings::{set_values, settings_of};
 use crate::support::sqlite::Fate;
 use crate::support::{World, run_until_idle};
 
@@ -45,6 +46,31 @@ async fn a_move_takes_all_rows_and_leaves_only_the_fence_and_the_mark() {
     assert_eq!(deployment.databases_with_session(&session), [2]);
     let mut cli = world.live_cli(&session).await;
     assert_eq!(cli.send_message(&session, "next").await["ok"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_change_after_a_copy_are_moved() {
+    let deployment = Deployment::new();
+    let world = deployment.namespace("team");
+    let sessions = [session_with_messages(&world, "/a", 5).await, session_with_messages(&world, "/b", 5).await];
+    let rt = Arc::clone(&world.rt);
+    // A request ends after the first session.
+    deployment.0[1].set_hook(Some(Arc::new(move |statements| {
+        let is_copy = statements.iter().any(|statement| statement.sql.contains("INTO sessions"));
+        rt.set_now(rt.now() + if is_copy { 6_000 } else { 0 });
+        Fate::Execute
+    })));
+    assert_eq!(move_step(&world, "DB_2").await.ok()["step"], "copying");
+    deployment.0[1].set_hook(None);
+    assert_eq!(deployment.0[1].number("SELECT count(*) FROM sessions"), 1, "a copy of the first session");
+    for session in &sessions {
+        world.change_session(session, &set_values()).await;
+    }
+    move_to(&world, "DB_2").await;
+    for session in &sessions {
+        assert_eq!(deployment.databases_with_session(session), [2]);
+        assert_eq!(settings_of(&world.get_session(session).await), set_values());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use crate::support::settings::set_values;
 use crate::support::{World, run_until_idle};
 use serde_json::{Map, Value, json};
 
@@ -74,9 +75,9 @@ async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_fiel
     let mut alive = json!({"sid": session, "time": now});
     alive.as_object_mut().unwrap().extend(modes.as_object().unwrap().clone());
     cli.emit_with_ack("session-alive", &alive).await;
-    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"pinned":true,"muted":true}"#).await.ok();
+    world.change_session(&session, &set_values()).await;
     let listed = compare_lists(&world, "").await;
-    let expected = json!({
+    let mut expected = json!({
         "id": session, "active": true, "thinking": true, "thinkingAt": now, "activeAt": now, "lastMessageAt": now, "updatedAt": listed[0]["updatedAt"],
         "createdAt": listed[0]["createdAt"],
         "metadata": {
@@ -85,8 +86,9 @@ async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_fiel
             "worktree": {"basePath": "/b", "branch": "main", "name": "w", "worktreePath": "/w"},
         },
         "todoProgress": {"completed": 1, "total": 2}, "pendingRequestsCount": 2, "permissionMode": "plan",
-        "modelMode": "model_fast", "pinned": true, "muted": true,
+        "modelMode": "model_fast",
     });
+    expected.as_object_mut().unwrap().extend(set_values());
     assert_eq!(listed, [expected]);
     let ready = json!({"role": "agent", "content": {"type": "event", "data": {"type": "ready"}}});
     cli.emit_with_ack("message", &json!({"sid": session, "message": ready})).await;

@@ -13,6 +13,7 @@ use session_gateway_hub::model::large::InlineOrLarge;
 use session_gateway_hub::model::machine::Machine;
 use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::session::{ControlMode, Session};
+use session_gateway_hub::model::settings::Settings;
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::write_queue::{SessionColumns, WriteQueue};
@@ -35,7 +36,7 @@ async fn a_session_is_read_as_it_was_written() {
         todos: Some(json("[]")),
         permission_mode: Some("plan".into()),
         model_mode: Some("model_fast".into()),
-        muted: true,
+        settings: Settings { muted: true, ..Settings::default() },
         request_times: Some(json(r#"{"r":5}"#)),
         ..session("s", "/code")
     };

@@ -1,6 +1,8 @@
 //! A row in which a column is missing or has the wrong type is an error that names the column.
 
 use crate::support::World;
+use crate::support::field_faults::FieldKind;
+use crate::support::settings::settings;
 use crate::support::store::{
     find_by_local_ids, find_machine_owner, load_by_tag, load_machines, load_summaries, read_memory, team_namespace,
 };
@@ -90,9 +92,14 @@ async fn check(table: &str, columns: &[(&str, Type)], read: impl AsyncFn(&OneRow
     }
 }
 
+/// The columns of the settings of a session.
+fn setting_columns() -> impl Iterator<Item = (&'static str, Type)> {
+    settings().map(|field| (field.name, if matches!(field.kind, FieldKind::Flag) { Flag } else { Nullable(&Text) }))
+}
+
 #[tokio::test]
 async fn invalid_columns_of_sessions_are_errors() {
-    let columns = [
+    let mut columns = vec![
         ("id", Text),
         ("tag", Text),
         ("created_at", Number),
@@ -115,18 +122,17 @@ async fn invalid_columns_of_sessions_are_errors() {
         ("mode", Nullable(&Mode)),
         ("permission_mode", Nullable(&Text)),
         ("model_mode", Nullable(&Text)),
-        ("pinned", Flag),
-        ("muted", Flag),
         ("ended_at", Nullable(&Number)),
         ("unseen_since", Nullable(&Number)),
     ];
+    columns.extend(setting_columns());
     check("sessions", &columns, async |db| sessions::load_by_id(db, &team_namespace(), "s").await.map(drop)).await;
     check("sessions", &columns, async |db| load_by_tag(db, &team_namespace(), "t").await.map(drop)).await;
 }
 
 #[tokio::test]
 async fn invalid_columns_of_summaries_are_errors() {
-    let columns = [
+    let mut columns = vec![
         ("tag", Text),
         ("id", Text),
         ("active", Flag),
@@ -142,13 +148,14 @@ async fn invalid_columns_of_summaries_are_errors() {
         ("pending", Number),
         ("permission_mode", Nullable(&Text)),
         ("model_mode", Nullable(&Text)),
-        ("pinned", Flag),
-        ("muted", Flag),
+    ];
+    columns.extend(setting_columns());
+    columns.extend([
         ("ended_at", Nullable(&Number)),
         ("unseen_since", Nullable(&Number)),
         ("held", Number),
         ("found", Number),
-    ];
+    ]);
     check("sessions", &columns, async |db| load_summaries(db, &team_namespace()).await.map(drop)).await;
     check("sessions", &[("count", Number)], async |db| {
         summaries::read_count(query(db, summaries::count_without_tag(&team_namespace(), "t")).await?).map(drop)

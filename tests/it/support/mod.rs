@@ -24,6 +24,7 @@ pub mod route_fixture;
 pub mod routes;
 pub mod runtime;
 pub mod session_list;
+pub mod settings;
 pub mod socket;
 pub mod sqlite;
 pub mod store;

@@ -7,6 +7,7 @@ use super::edge::{EdgeRequest, worker_of};
 use super::merge::{MergeFixture, merge_fixture_in, resumable_metadata};
 use super::pushes::Browser;
 use super::rest::Reply;
+use super::settings::set_values;
 use super::{World, run_until_idle};
 
 /// The prefix of the paths of the operator's requests.
@@ -87,7 +88,7 @@ pub async fn full_namespace(world: World) -> World {
     world.advance(2 * SESSION_TIMEOUT_MS).await;
     let held = json!({"text": "later", "localId": "held", "hold": true});
     assert_eq!(world.post(&format!("/api/sessions/{session}/messages"), &held).await.ok()["held"], true);
-    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"pinned":true}"#).await.ok();
+    world.change_session(&session, &set_values()).await;
     world.create_session("/empty").await;
     let deleted = world.create_session("/deleted").await;
     world.request("DELETE", &format!("/api/sessions/{deleted}"), "").await.ok();

@@ -19,6 +19,8 @@ export type Choice = Schemas['Choice'];
 export type PushLogEntry = Schemas['PushLogEntry'];
 export type Status = Schemas['Status'];
 export type Device = paths['/api/devices']['get']['responses'][200]['content']['application/json']['devices'][number];
+/** What `PATCH /api/sessions/{id}` changes. */
+export type SessionChange = NonNullable<paths['/api/sessions/{id}']['patch']['requestBody']>['content']['application/json'];
 /** A device that asks for access. */
 export type AccessRequest = paths['/api/devices/requests/{code}']['get']['responses'][200]['content']['application/json']['request'];
 

@@ -5,7 +5,7 @@
 
 import { unwrap } from '../api/client.ts';
 import { machineError } from '../api/errors.ts';
-import type { Message } from '../api/types.ts';
+import type { Message, SessionChange } from '../api/types.ts';
 import { isString } from '../api/validate.ts';
 import { getMessageDraft, moveMessageDraft, updateMessageDraft } from './drafts.ts';
 import { api, outbox, sync } from './hub-client.ts';
@@ -20,14 +20,9 @@ export async function rename(id: string, name: string): Promise<void> {
   await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { name } }));
 }
 
-/** Sets whether a session stays at the top of the list. */
-export async function setPinned(id: string, pinned: boolean): Promise<void> {
-  await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { pinned } }));
-}
-
-/** Sets whether a session sends no notifications. */
-export async function setMuted(id: string, muted: boolean): Promise<void> {
-  await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body: { muted } }));
+/** Changes settings of a session, such as whether it is pinned. */
+export async function changeSession(id: string, body: SessionChange): Promise<void> {
+  await unwrap(api.PATCH('/api/sessions/{id}', { ...withId(id), body }));
 }
 
 /** Aborts the agent's current turn. */

@@ -29,5 +29,8 @@ export interface ForkPoint {
 /** The point of the fork whose dialog is open. */
 export const forkPoint = signal<ForkPoint | null>(null);
 
-/** The open dialog of a session: the export, or the commands for the terminal. */
-export const sessionDialog = signal<{ sessionId: string; kind: 'export' | 'terminal' } | null>(null);
+/** A dialog of a session: the colour, the export, or the commands for the terminal. */
+export type SessionDialogKind = 'color' | 'export' | 'terminal';
+
+/** The open dialog of a session. */
+export const sessionDialog = signal<{ sessionId: string; kind: SessionDialogKind } | null>(null);

@@ -1,6 +1,7 @@
 /** Pure functions on sessions: summaries for the list, updates, titles, groups and search. */
 
 import type { Session, SessionSummary } from '../api/types.ts';
+import { getOwn } from './get-own.ts';
 
 /** Creates the summary of a full session for the list. */
 export function toSummary(session: Session): SessionSummary {
@@ -33,6 +34,7 @@ const OPTIONAL_FIELDS = [
   'activityAt',
   'disconnected',
   'muted',
+  'color',
 ] as const;
 
 /** Applies the optional fields of a session or an update. Removes `activity` when the agent stops working. */
@@ -65,6 +67,23 @@ export function mergeSession(session: Session, data: Partial<Session>): Session 
   if (!data.agentState) return merged;
   const completedRequests = { ...session.agentState?.completedRequests, ...data.agentState.completedRequests };
   return { ...merged, agentState: { ...data.agentState, completedRequests } };
+}
+
+/** The colours that a person can choose for a session. Each has a contrast of 3:1 or more in both themes. */
+export const COLORS: Readonly<Record<string, string>> = {
+  red: '#d93a3a',
+  orange: '#c8630f',
+  yellow: '#a08400',
+  green: '#2e8f4e',
+  blue: '#3b7ddd',
+  purple: '#9257d6',
+  grey: '#7f7f7f',
+};
+
+/** Returns the CSS colour of a session's `color`: a name of {@link COLORS}, or `#rrggbb`. Undefined for other text, which is not shown. */
+export function cssColor(color: string | null | undefined): string | undefined {
+  if (!color) return undefined;
+  return /^#[\da-f]{6}$/i.test(color) ? color : getOwn(COLORS, color);
 }
 
 function summaryMetadata(metadata: Session['metadata']): SessionSummary['metadata'] {

@@ -4,6 +4,7 @@ import {
   Archive,
   Bell,
   BellOff,
+  Circle,
   Copy,
   Download,
   FoldVertical,
@@ -20,7 +21,7 @@ import {
 import { useLocation } from 'wouter-preact';
 import type { Session } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
-import { forkPoint, searchedSessionId, sessionDialog } from '../state/jump.ts';
+import { forkPoint, type SessionDialogKind, searchedSessionId, sessionDialog } from '../state/jump.ts';
 import { getFolds, updateReading } from '../state/reading.ts';
 import { isArchived, sessionTitle } from '../state/sessions.ts';
 import { getConversation } from '../state/store.ts';
@@ -45,12 +46,15 @@ export function SessionMenu({ session }: { session: Session }) {
     });
   const pin = () =>
     void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () =>
-      actions.setPinned(id, !session.pinned),
+      actions.changeSession(id, { pinned: !session.pinned }),
     );
   const mute = () =>
     void tryOrToast(session.muted ? 'Could not unmute the session' : 'Could not mute the session', () =>
-      actions.setMuted(id, !session.muted),
+      actions.changeSession(id, { muted: !session.muted }),
     );
+  const show = (kind: SessionDialogKind) => () => {
+    sessionDialog.value = { sessionId: id, kind };
+  };
   const archive = () =>
     openDialog({
       title: 'Archive this session?',
@@ -90,31 +94,18 @@ export function SessionMenu({ session }: { session: Session }) {
         session.muted
           ? { label: 'Unmute notifications', icon: <Bell size={18} aria-hidden />, onSelect: mute }
           : { label: 'Mute notifications', icon: <BellOff size={18} aria-hidden />, onSelect: mute },
+        { label: 'Colour', icon: <Circle size={18} aria-hidden />, onSelect: show('color') },
         ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
         { label: 'Search', icon: <Search size={18} aria-hidden />, onSelect: search },
         areFolded
           ? { label: 'Open all turns', icon: <UnfoldVertical size={18} aria-hidden />, onSelect: () => foldAll(false) }
           : { label: 'Fold earlier turns', icon: <FoldVertical size={18} aria-hidden />, onSelect: () => foldAll(true) },
-        {
-          label: 'Export',
-          icon: <Download size={18} aria-hidden />,
-          onSelect: () => {
-            sessionDialog.value = { sessionId: id, kind: 'export' };
-          },
-        },
+        { label: 'Export', icon: <Download size={18} aria-hidden />, onSelect: show('export') },
         { label: 'Fork', icon: <GitFork size={18} aria-hidden />, onSelect: fork },
         ...(metadata?.terminalCommand === undefined
           ? []
-          : [
-              {
-                label: 'Continue in the terminal',
-                icon: <Laptop size={18} aria-hidden />,
-                onSelect: () => {
-                  sessionDialog.value = { sessionId: id, kind: 'terminal' as const };
-                },
-              },
-            ]),
+          : [{ label: 'Continue in the terminal', icon: <Laptop size={18} aria-hidden />, onSelect: show('terminal') }]),
         { label: 'Copy ID', icon: <Copy size={18} aria-hidden />, onSelect: () => void copyToClipboard(id) },
         ...(active ? [] : [{ label: 'Delete', icon: <Trash2 size={18} aria-hidden />, isDangerous: true, onSelect: remove }]),
       ]}

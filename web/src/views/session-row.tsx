@@ -5,7 +5,7 @@ import type { SessionSummary } from '../api/types.ts';
 import { agentLabel } from '../state/catalog.ts';
 import { getOwn } from '../state/get-own.ts';
 import { type Activity, describeStatus, type Status } from '../state/session-status.ts';
-import { sessionTitle } from '../state/sessions.ts';
+import { cssColor, sessionTitle } from '../state/sessions.ts';
 import { machines } from '../state/store.ts';
 import { shortenPath } from '../content/paths.ts';
 import { now } from '../ui/current-time.ts';
@@ -37,6 +37,18 @@ export function currentStatus(
   });
 }
 
+/** The dot of a session's colour. Nothing for text that is no colour. */
+export function ColorDot({ color }: { color: string | null | undefined }) {
+  const shown = cssColor(color);
+  return (
+    shown && (
+      <b role="img" aria-label={`Colour: ${color}`} style={{ color: shown }}>
+        ●&nbsp;
+      </b>
+    )
+  );
+}
+
 export function SessionRow({ session }: { session: SessionSummary }) {
   const [path] = useLocation();
   const { id, metadata, todoProgress, pendingRequestsCount, updatedAt, lastMessageAt = updatedAt, unseenSince } = session;
@@ -47,6 +59,7 @@ export function SessionRow({ session }: { session: SessionSummary }) {
     <Link href={`/sessions/${id}`} class="session-row" data-activity={activity} aria-current={isOpen ? 'page' : undefined}>
       <span class="activity-bar" aria-hidden />
       <span class={unseenSince === undefined ? 'session-title ellipsis name' : 'session-title ellipsis name unseen'}>
+        <ColorDot color={session.color} />
         {sessionTitle(session)}
       </span>
       <span class="session-time muted">{activity !== 'working' && formatAge(lastMessageAt)}</span>

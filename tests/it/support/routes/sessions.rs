@@ -39,6 +39,7 @@ pub const ROUTES: &[Route] = &[
             Field::text("name", 1, Length::CodePoints(255)),
             Field::flag("pinned").optional(),
             Field::flag("muted").optional(),
+            Field::text("color", 0, Length::CodePoints(32)).optional(),
             // An unknown version is a conflict, not an invalid field.
             Field::integer("expectedVersion", u64::MAX).optional(),
         ],
