@@ -6,8 +6,6 @@
 import { WriteQueue, SELECT_PAGE } from './write-queue.mjs';
 import { ack, connectReply, event, open, parse } from './packets.mjs';
 
-const TEXT = 'a response of a minimal worker';
-
 /** Returns the only Durable Object of the floor. One object is enough, because a namespace of the hub is one object, too. */
 function floorObject(env) {
   return env.FLOOR.get(env.FLOOR.idFromName('floor'));
@@ -37,8 +35,6 @@ export default {
   async fetch(request, env) {
     const url = new URL(request.url);
     switch (url.pathname) {
-      case '/text':
-        return new Response(TEXT);
       case '/events':
         return openEventStream(env, url.searchParams.get('sessionId'));
       case '/page':
@@ -54,7 +50,6 @@ export class Floor {
   constructor(state, env) {
     this.state = state;
     this.writeQueue = new WriteQueue(env.DB);
-    this.texts = new Map();
     this.pendingCalls = new Map();
     this.lastCall = 0;
   }
@@ -62,14 +57,10 @@ export class Floor {
   async fetch(request) {
     const url = new URL(request.url);
     switch (url.pathname) {
-      case '/object':
-        return new Response(this.textOfSize(Number(url.searchParams.get('bytes') ?? 0)));
       case '/rpc':
         return new Response(await this.call(url.searchParams.get('path')));
       case '/messages':
         return this.postMessage(await request.json());
-      case '/sessions':
-        return this.createSession(await request.json());
       case '/subscribe':
         return this.accept(`web:${url.searchParams.get('sessionId')}`);
       case '/socket.io/':
@@ -77,13 +68,6 @@ export class Floor {
       default:
         return new Response('not found', { status: 404 });
     }
-  }
-
-  /** Returns a cached text of a given length. For the length 0, returns a short text. */
-  textOfSize(bytes) {
-    if (bytes === 0) return TEXT;
-    if (!this.texts.has(bytes)) this.texts.set(bytes, 'x'.repeat(bytes));
-    return this.texts.get(bytes);
   }
 
   accept(tag) {
@@ -110,12 +94,6 @@ export class Floor {
     const update = { id: record.id, seq: record.seq, body: { t: 'new-message', message: { localId, content } } };
     this.state.getWebSockets('cli')[0].send(event(null, 'update', update));
     return Response.json({ ok: true, message: record });
-  }
-
-  /** Creates a session, which is one committed row. */
-  async createSession({ tag, metadata }) {
-    const { id } = await this.writeQueue.append(metadata, tag);
-    return Response.json({ session: { id } });
   }
 
   /** Sends an event to the web clients of a session. */

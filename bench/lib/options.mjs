@@ -19,8 +19,7 @@ measures two builds in turns, and prints the ratios of their figures with the sp
 noise.
 
   --only NAMES   comma-separated scenarios: ${SCENARIOS.all.join(', ')}
-                 (default: ${SCENARIOS.default.join(', ')};
-                 with --compare: ${SCENARIOS.compared.join(', ')})`;
+                 (default: ${SCENARIOS.compared.join(', ')}, which are those of --compare)`;
 
 const COMMON_HELP = `  --quick        short runs, for a first impression
   --json         print the result as JSON instead of a table
@@ -56,7 +55,7 @@ export function readOptions(args) {
   if (!values.compare && words.length > 0) throw new UsageError(`Unexpected argument '${words[0]}'. Only --compare has arguments.`, usage);
   if (values.compare && words.length !== 2) throw new UsageError(`--compare needs two folders with builds, not ${words.length}.`, usage);
   const possible = values.compare ? SCENARIOS.compared : SCENARIOS.all;
-  const defaults = COMMANDS[command] ?? (values.compare ? SCENARIOS.compared : SCENARIOS.default);
+  const defaults = COMMANDS[command] ?? SCENARIOS.compared;
   const chosen = values.only?.split(',').map((name) => name.trim()) ?? defaults;
   const unknown = chosen.filter((name) => !SCENARIOS.all.includes(name));
   if (unknown.length > 0) throw new UsageError(`--only: there is no scenario ${unknown.join(', ')}.`, usage);

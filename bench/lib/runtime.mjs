@@ -43,53 +43,29 @@ function remove(path) {
 
 process.once('exit', () => folders.forEach(remove));
 
-/** Creates a folder for a runtime's databases. The databases are files, so that writes are durable, as in production. */
-export function createStateFolder() {
-  const path = mkdtempSync(join(tmpdir(), 'bench-'));
-  folders.add(path);
-  return { path, remove: () => remove(path) };
-}
-
 /**
- * Starts a worker of `KINDS` on a state folder. Resolves to:
+ * Starts a worker of `KINDS` with new databases, which have the schema. The databases are files, so that writes are durable, as in
+ * production. Resolves to:
  * - `url`: the worker's own socket. miniflare's entry socket is another worker, which uses more CPU time than the hub.
  * - `pid`: the process id of workerd
- * - `prepare()`: creates the schema in the empty database
- * - `stop()`
+ * - `stop()`, which also removes the databases
  */
-export async function start(kind, build, state) {
+export async function startFresh(kind, build) {
   const { Miniflare } = loadPackage('miniflare');
   const { worker, prepare } = KINDS[kind];
+  const folder = mkdtempSync(join(tmpdir(), 'bench-'));
+  folders.add(folder);
   const before = new Set(childrenOf(process.pid));
   const miniflare = new Miniflare({
-    d1Persist: join(state.path, 'd1'),
-    durableObjectsPersist: join(state.path, 'do'),
+    d1Persist: join(folder, 'd1'),
+    durableObjectsPersist: join(folder, 'do'),
     workers: [{ ...worker(build), unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }],
   });
   const { origin: url } = await miniflare.unsafeGetDirectURL(kind);
-  return {
-    url,
-    get pid() {
-      return childrenOf(process.pid).find((pid) => !before.has(pid));
-    },
-    prepare: async () => prepare(await miniflare.getD1Database('DB', kind)),
-    stop: () => miniflare.dispose(),
+  await prepare(await miniflare.getD1Database('DB', kind));
+  const stop = async () => {
+    await miniflare.dispose();
+    remove(folder);
   };
-}
-
-/** Starts a worker with new databases, which have the schema. `stop` also removes the databases. */
-export async function startFresh(kind, build) {
-  const state = createStateFolder();
-  try {
-    const runtime = await start(kind, build, state);
-    await runtime.prepare();
-    const stop = async () => {
-      await runtime.stop();
-      state.remove();
-    };
-    return { url: runtime.url, pid: runtime.pid, stop };
-  } catch (error) {
-    state.remove();
-    throw error;
-  }
+  return { url, pid: childrenOf(process.pid).find((pid) => !before.has(pid)), stop };
 }

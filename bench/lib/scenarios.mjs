@@ -1,14 +1,12 @@
 /** The scenarios by name, in the order in which they run. */
 
 /** Scenarios whose slices compare two builds. */
-const COMPARED = ['rpc', 'ingest', 'sse', 'create', 'list', 'page', 'post'];
+const COMPARED = ['rpc', 'ingest', 'sse', 'page', 'post'];
 
-/** Scenarios that run only when `--only` or a command names them. */
+/** Scenarios of the hub alone, which run only when `--only` or a command names them. */
 const LONG = ['load', 'tenants', 'long-session', 'capacity', 'cost'];
 
-const DEFAULT = ['start', 'runtime', ...COMPARED, 'clis'];
-
-export const SCENARIOS = { all: [...DEFAULT, ...LONG], default: DEFAULT, compared: COMPARED };
+export const SCENARIOS = { all: [...COMPARED, ...LONG], compared: COMPARED };
 
 /**
  * Loads a scenario:

@@ -72,14 +72,6 @@ class Floor extends Server {
     return new Connection(this.url);
   }
 
-  newCliConnection() {
-    return this.newConnection();
-  }
-
-  sessionRequest(connection, tag) {
-    return connection.withBody('POST', '/sessions', sessionBody(tag));
-  }
-
   async openSessions(tags) {
     return tags.map((tag) => ({ id: tag }));
   }
@@ -99,7 +91,6 @@ class Floor extends Server {
       messages: '/messages',
       events: `/events?sessionId=${session.id}`,
       page: (beforeSeq) => `/page?beforeSeq=${beforeSeq}`,
-      list: (bytes) => `/object?bytes=${bytes}`,
     };
   }
 
@@ -136,22 +127,12 @@ export class Hub extends Server {
     return new Connection(this.url, { Authorization: `Bearer ${token}` });
   }
 
-  /** Returns a connection that may create sessions. */
-  newCliConnection() {
-    return this.newConnection(this.token);
-  }
-
-  /** Returns the request that creates a session. */
-  sessionRequest(connection, tag) {
-    return connection.withBody('POST', '/cli/sessions', sessionBody(tag));
-  }
-
   /** Opens sessions, 16 at a time. */
   async openSessions(tags) {
-    const connections = Array.from({ length: 16 }, () => this.newCliConnection());
+    const connections = Array.from({ length: 16 }, () => this.newConnection(this.token));
     const sessions = new Array(tags.length);
     await inLanes([...tags.entries()], connections.length, async ([index, tag], lane) => {
-      const response = await connections[lane].send(this.sessionRequest(connections[lane], tag));
+      const response = await connections[lane].send(connections[lane].withBody('POST', '/cli/sessions', sessionBody(tag)));
       sessions[index] = { id: expectOk(response, 'POST /cli/sessions').json().session.id };
     });
     for (const connection of connections) connection.close();
@@ -191,7 +172,6 @@ export class Hub extends Server {
       messages: `${base}/messages`,
       events: `/api/events?sessionId=${session.id}`,
       page: (beforeSeq) => `${base}/messages?limit=50&beforeSeq=${beforeSeq}`,
-      list: () => '/api/sessions',
     };
   }
 

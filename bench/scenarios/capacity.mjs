@@ -4,10 +4,10 @@
  */
 
 import { latencyFigures } from '../../scripts/lib/statistics.mjs';
+import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { openLiveSession, sendSteadily } from '../lib/live-session.mjs';
-import { cpuPercent } from '../lib/measure.mjs';
+import { cpuPercent, repeat, sleep } from '../lib/measure.mjs';
 import { residentMegabytes } from '../lib/processes.mjs';
-import { connectClis, measureKeepAlives } from './clis.mjs';
 
 /** Messages per second from 20 CLIs, each with a web client. */
 const MESSAGE_RATES = [50, 200, 500, 1000, 2000, 4000];
@@ -49,13 +49,30 @@ async function measureMessages(server, sessions, rate, seconds) {
   return { hub: { percent, ...latencyFigures(sent.events), perSecond: sent.events.length / seconds } };
 }
 
+/** Sends the keep-alives of all CLIs, evenly spread. Resolves to the CPU use of workerd, in percent of one processor. */
+async function measureKeepAlives(server, sessions) {
+  const stop = repeat((sessions.length * 1000) / KEEP_ALIVE_MS, (n) => {
+    const session = sessions[n % sessions.length];
+    server.keepAlive(session.socket, session);
+  });
+  // Excludes the first round, which activates every session, and writes the sessions to D1.
+  await sleep(1.2 * KEEP_ALIVE_MS);
+  const percent = await cpuPercent(server.pid, () => sleep(20_000));
+  stop();
+  return percent;
+}
+
 async function measureClis(server, counts, report, reportProblem) {
   const emptyMegabytes = residentMegabytes(server.pid);
   const sessions = [];
   for (const clis of counts) {
     const tags = Array.from({ length: clis - sessions.length }, (_, n) => `cli-${sessions.length + n}`);
-    sessions.push(...(await connectClis(server, tags)).sessions);
-    report(`clis-${clis}`, { hub: { percent: await measureKeepAlives(server, sessions, KEEP_ALIVE_MS, 20) } });
+    const added = await server.openSessions(tags);
+    await inLanes(added, 32, async (session) => {
+      session.socket = await server.connectCli(session);
+    });
+    sessions.push(...added);
+    report(`clis-${clis}`, { hub: { percent: await measureKeepAlives(server, sessions) } });
     report(`clis-${clis}-memory`, { hub: { kilobytes: ((residentMegabytes(server.pid) - emptyMegabytes) * 1000) / clis } });
     const lostCount = sessions.filter(({ socket }) => !socket.connected).length;
     if (lostCount > 0) reportProblem(`${lostCount} of ${formatCount(clis)} CLIs lost their connection`);

@@ -184,12 +184,12 @@ test('--compare measures the floor and two builds in more slices', () => {
       ['B', 'hub', resolve('two')],
     ],
   );
-  assert.ok(!names.includes('start') && names.includes('rpc'));
+  assert.ok(!names.includes('load') && names.includes('rpc'));
   for (const quick of [false, true]) assert.ok(scheduleOf({ quick, compares: true }).turns > scheduleOf({ quick }).turns);
 });
 
 test('--compare needs two builds and scenarios with slices', () => {
   assert.throws(() => readOptions(['--compare', 'one']), /needs two folders with builds, not 1/);
-  assert.throws(() => readOptions(['--compare', '--only', 'rpc,start', 'one', 'two']), /--compare cannot run start/);
+  assert.throws(() => readOptions(['--compare', '--only', 'rpc,load', 'one', 'two']), /--compare cannot run load/);
   assert.throws(() => readOptions(['one']), /Unexpected argument 'one'/);
 });

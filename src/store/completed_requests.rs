@@ -38,36 +38,30 @@ macro_rules! entry_bytes {
 /// `from_newest`, the total size of the entry and of all newer entries of the session, in bytes.
 #[rustfmt::skip]
 macro_rules! summed_entries {
-    ($sessions:literal) => { concat!(
-        "SELECT rowid AS entry,
-    sum(", entry_bytes!(), ") OVER (PARTITION BY session_id ORDER BY completed_at DESC, request_id DESC) AS from_newest
-  FROM completed_requests WHERE session_id IN (", $sessions, ")"
-    ) };
+    ($sessions:literal) => { concat!("SELECT rowid AS entry,
+    sum(", entry_bytes!(),
+        ") OVER (PARTITION BY session_id ORDER BY completed_at DESC, request_id DESC) AS from_newest
+  FROM completed_requests WHERE session_id IN (", $sessions, ")") };
 }
 
 /// Selects the newest entries of a record, which together have at most [`MAX_COMPLETED_REQUESTS_BYTES`], and the total size of
 /// the record. The running sum is computed only for a record above the limit, which is rare. `?1`: session, `?2`: namespace.
 #[rustfmt::skip]
-const SELECT: &str = concat!(
-    "
+const SELECT: &str = concat!("
 SELECT request_id, completed_at, value, total
 FROM completed_requests, (SELECT sum(", entry_bytes!(), ") AS total FROM completed_requests WHERE session_id = ?1)
 WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND namespace = ?2)
   AND (total <= 10000000 OR completed_requests.rowid IN (SELECT entry FROM (
   ", summed_entries!("?1"), ")
-WHERE from_newest <= 10000000))"
-);
+WHERE from_newest <= 10000000))");
 
 /// Deletes the oldest entries of records until each record has at most `TRIMMED_COMPLETED_REQUESTS_BYTES`. `?1`: JSON array of
 /// session ids, `?2`: namespace.
-const TRIM: &str = concat!(
-    "
+#[rustfmt::skip]
+const TRIM: &str = concat!("
 DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
-  ",
-    summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2"),
-    ")
-WHERE from_newest > 9000000)"
-);
+  ", summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2"), ")
+WHERE from_newest > 9000000)");
 
 #[derive(Serialize)]
 struct RequestRow<'a> {

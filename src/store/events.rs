@@ -63,17 +63,15 @@ ORDER BY bytes";
 
 /// The messages that events refer to, as JSON of the events without line breaks. `?1`: JSON array of arrays of session and
 /// seq, `?2`: namespace.
-const SELECT_MESSAGES: &str = concat!(
-    r#"
+#[rustfmt::skip]
+const SELECT_MESSAGES: &str = concat!(r#"
 SELECT r.value ->> 0 AS session_id, m.seq, '{"type":"message-received","sessionId":' || json_quote(r.value ->> 0)
   || ',"message":{"id":"' || m.id || '","seq":' || m.seq || ',"localId":' || json_quote(m.local_id)
   || ',"content":' || replace(replace(m.content, char(10), ' '), char(13), ' ')
   || ',"createdAt":' || m.created_at || '}}' AS event
-FROM json_each(?1) AS r JOIN messages AS m ON m.session_id = "#,
-    history_of!("r.value ->> 0", "?2"),
+FROM json_each(?1) AS r JOIN messages AS m ON m.session_id = "#, history_of!("r.value ->> 0", "?2"),
     " AND m.seq = r.value ->> 1
-WHERE m.parts = 0"
-);
+WHERE m.parts = 0");
 
 /// `?1`: namespace, `?2`: the largest last number to delete.
 const DELETE: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";

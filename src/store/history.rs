@@ -37,13 +37,11 @@ const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
 /// The id under which the messages of a session are stored. NULL if the namespace has no such session, or has moved to another database:
 /// a worker may read from the earlier one. `?1`: session, `?2`: namespace.
+#[rustfmt::skip]
 macro_rules! readable_history {
     () => {
-        concat!(
-            "(SELECT coalesce(history, id) FROM sessions WHERE id = ?1 AND namespace = ?2 AND ",
-            has_not_moved!(),
-            ")"
-        )
+        concat!("(SELECT coalesce(history, id) FROM sessions WHERE id = ?1 AND namespace = ?2 AND ", has_not_moved!(),
+            ")")
     };
 }
 
@@ -54,10 +52,9 @@ macro_rules! has_not_moved {
 }
 
 /// Like `SELECT_OWNED` of the sessions, but finds no session of a namespace that has moved.
+#[rustfmt::skip]
 const SELECT_READABLE: &str = concat!(
-    "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*' AND ",
-    has_not_moved!()
-);
+    "SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*' AND ", has_not_moved!());
 
 /// The JSON of a message, up to its content.
 macro_rules! message_start {
@@ -81,18 +78,16 @@ macro_rules! content_or_excerpt {
         concat!(
             r#"CASE WHEN bytes > ?6 THEN ',"contentBytes":' || bytes || ',"excerpt":' || json_array(substr(content, 1, 4000),
     substr(substr(coalesce("#, part_of_message!("parts - 1"), ", content), -4000) || substr(coalesce(",
-            part_of_message!("parts"), ", ''), -4000), -4000)) ELSE ", message_content!(), " END"
-        )
+            part_of_message!("parts"), ", ''), -4000), -4000)) ELSE ", message_content!(), " END")
     };
 }
 
+#[rustfmt::skip]
 macro_rules! part_of_message {
     ($part:literal) => {
         concat!(
             "(SELECT p.content FROM message_parts AS p WHERE p.session_id = messages.session_id AND p.message_id = messages.id AND p.part = ",
-            $part,
-            ")"
-        )
+            $part, ")")
     };
 }
 
@@ -122,11 +117,10 @@ macro_rules! message_end {
 /// The messages on one side of a seq.
 #[rustfmt::skip]
 macro_rules! messages_beside {
-    ($columns:expr, $side:literal, $order:literal $(, $condition:expr)?) => { concat!(
-        "SELECT ", $columns, " FROM messages
+    ($columns:expr, $side:literal, $order:literal $(, $condition:expr)?) => { concat!("SELECT ", $columns,
+        " FROM messages
   WHERE session_id = ", readable_history!(), " AND seq ", $side, " ?3", $($condition,)? "
-  ORDER BY seq ", $order, " LIMIT ?4"
-    ) };
+  ORDER BY seq ", $order, " LIMIT ?4") };
 }
 
 /// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more. One sum is
@@ -138,8 +132,7 @@ macro_rules! page {
     ($side:literal, $order:literal, $content:ident, $size:ident) => {
         messages_beside!(concat!("seq, ", message_start!(), " || ", $content!(), " || ", message_end!(), " AS body"), $side, $order, concat!(
             " AND (SELECT sum(CASE parts WHEN 0 THEN bytes ELSE ?5 END) FROM (",
-            messages_beside!($size!(), $side, $order), ")) < ?5"
-        ))
+            messages_beside!($size!(), $side, $order), ")) < ?5"))
     };
 }
 
@@ -147,13 +140,11 @@ macro_rules! page {
 /// messages that the page would have without that limit. The parameters are those of `page!`.
 #[rustfmt::skip]
 macro_rules! page_sizes {
-    ($side:literal, $order:literal, $size:ident) => { concat!(
-        "SELECT seq, parts, bytes, id, created_at, found FROM (
+    ($side:literal, $order:literal, $size:ident) => { concat!("SELECT seq, parts, bytes, id, created_at, found FROM (
   SELECT *, count(*) OVER () AS found, sum(bytes) OVER (ORDER BY seq ", $order, " ROWS UNBOUNDED PRECEDING) AS total
   FROM (", messages_beside!(concat!("seq, id, created_at, ", $size!()), $side, $order), "))
 WHERE total - bytes < ?5
-ORDER BY seq ", $order
-    ) };
+ORDER BY seq ", $order) };
 }
 
 /// The statements of one kind of pages.
@@ -180,21 +171,16 @@ const SIZES_OF_EXCERPTS: PageSql = PageSql {
 /// Selects the JSON of a message whose further parts follow, up to the first part of its content. `?1`: session, `?2`: namespace,
 /// `?3`: seq.
 #[rustfmt::skip]
-const SELECT_START: &str = concat!(
-    "SELECT seq, ", message_start!(), " || ", message_content!(), " AS body FROM messages WHERE session_id = ",
-    readable_history!(), " AND seq = ?3"
-);
+const SELECT_START: &str = concat!("SELECT seq, ", message_start!(), " || ", message_content!(),
+    " AS body FROM messages WHERE session_id = ", readable_history!(), " AND seq = ?3");
 
 /// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the
 /// part before the first, `?5`: the last.
-const SELECT_PARTS: &str = concat!(
-    "
+#[rustfmt::skip]
+const SELECT_PARTS: &str = concat!("
 SELECT content FROM message_parts
-WHERE session_id = ",
-    readable_history!(),
-    " AND message_id = ?3 AND part > ?4 AND part <= ?5
-ORDER BY part"
-);
+WHERE session_id = ", readable_history!(), " AND message_id = ?3 AND part > ?4 AND part <= ?5
+ORDER BY part");
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageRange {

@@ -15,12 +15,11 @@ use crate::model::namespace::Namespace;
 /// namespace, and `seq` becomes NULL if parts of a large value are missing.
 /// `?1`: JSON array of [`MachineRow`], `?2`: namespace, `?3`, `?4`: the metadata and the runner state of a single
 /// machine that is too large for the array; otherwise NULL.
-const UPSERT: &str = concat!(
-    "
+#[rustfmt::skip]
+const UPSERT: &str = concat!("
 INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active_at, metadata, metadata_version,
   runner_state, runner_state_version, metadata_parts, runner_state_parts)
-SELECT value ->> 'id', ?2, CASE WHEN ",
-    all_parts_exist!("metadata_parts", "runner_state_parts"),
+SELECT value ->> 'id', ?2, CASE WHEN ", all_parts_exist!("metadata_parts", "runner_state_parts"),
     " THEN value ->> 'seq' END, value ->> 'created_at', value ->> 'updated_at', value ->> 'active',
   value ->> 'active_at', coalesce(?3, value ->> 'metadata'), value ->> 'metadata_version',
   coalesce(?4, value ->> 'runner_state'), value ->> 'runner_state_version', value ->> 'metadata_parts',
@@ -31,8 +30,7 @@ ON CONFLICT (id) DO UPDATE SET
   seq = excluded.seq, updated_at = excluded.updated_at, active = excluded.active, active_at = excluded.active_at,
   metadata = excluded.metadata, metadata_version = excluded.metadata_version, runner_state = excluded.runner_state,
   runner_state_version = excluded.runner_state_version, metadata_parts = excluded.metadata_parts,
-  runner_state_parts = excluded.runner_state_parts"
-);
+  runner_state_parts = excluded.runner_state_parts");
 
 /// `?1`: JSON array of ids, `?2`: namespace.
 const DELETE: &str = "

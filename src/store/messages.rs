@@ -15,29 +15,24 @@ use crate::model::namespace::Namespace;
 /// the NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates the same
 /// constraint. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
 /// [`MessageRow`], `?2`: namespace, `?3`: a large content.
-const INSERT: &str = concat!(
-    "
+#[rustfmt::skip]
+const INSERT: &str = concat!("
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
 SELECT history, value ->> 'seq',
   CASE WHEN value ->> 'parts' = 0 OR value ->> 'parts' = (SELECT count(*) FROM message_parts
     WHERE session_id = history AND message_id = value ->> 'id') THEN value ->> 'id' END,
   value ->> 'local_id', value ->> 'created_at', value ->> 'parts', value ->> 'bytes', coalesce(?3, value ->> 'content')
-FROM (SELECT value, ",
-    history_of!("value ->> 'session_id'", "?2"),
-    " AS history FROM json_each(?1)) WHERE true
-ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END"
-);
+FROM (SELECT value, ", history_of!("value ->> 'session_id'", "?2"), " AS history FROM json_each(?1)) WHERE true
+ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END");
 
 /// `?1`: JSON array of [`PartRow`], `?2`: namespace, `?3`: a large content.
-const UPSERT_PARTS: &str = concat!(
-    "
+#[rustfmt::skip]
+const UPSERT_PARTS: &str = concat!("
 INSERT INTO message_parts (session_id, message_id, part, content)
-SELECT ",
-    history_of!("value ->> 'session_id'", "?2"),
+SELECT ", history_of!("value ->> 'session_id'", "?2"),
     ", value ->> 'message_id', value ->> 'part', coalesce(?3, value ->> 'content')
 FROM json_each(?1) WHERE true
-ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content"
-);
+ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content");
 
 /// Deletes parts whose message was never written. `?1`: JSON array of session ids, `?2`: namespace.
 const DELETE_UNREACHABLE_PARTS: &str = "
@@ -50,38 +45,31 @@ WHERE session_id IN (SELECT coalesce(history, id) FROM sessions
 /// The local ids among the last messages of a session. The unary `+` makes SQLite search by `seq`: the index of local ids
 /// would scan the whole session. `?1`: session, `?2`: namespace, `?3`: number of messages.
 #[rustfmt::skip]
-const SELECT_LOCAL_IDS: &str = concat!(
-    "
+const SELECT_LOCAL_IDS: &str = concat!("
 SELECT local_id, id, seq, created_at FROM messages
 WHERE session_id = ", history_of!("?1", "?2"), " AND seq > (SELECT max(seq) FROM messages WHERE session_id = ",
     history_of!("?1", "?2"), ") - ?3 AND +local_id IS NOT NULL
-ORDER BY seq DESC"
-);
+ORDER BY seq DESC");
 
 /// Finds messages by the index of local ids. `CROSS JOIN` keeps SQLite from scanning all messages of a session for each pair.
 /// `?1`: JSON array of pairs of a session and a local id, `?2`: namespace.
-pub const SELECT_BY_LOCAL_IDS: &str = concat!(
-    "
+#[rustfmt::skip]
+pub const SELECT_BY_LOCAL_IDS: &str = concat!("
 SELECT w.key AS position, m.id, m.seq, m.created_at
 FROM json_each(?1) AS w CROSS JOIN messages AS m
-WHERE m.session_id = ",
-    history_of!("w.value ->> 0", "?2"),
-    " AND m.local_id = w.value ->> 1"
-);
+WHERE m.session_id = ", history_of!("w.value ->> 0", "?2"), " AND m.local_id = w.value ->> 1");
 
 /// Selects messages that may contain a todo list, newest first. Searches the last 2,000 messages, except messages that are
 /// larger than a todo list may be. If the session has a todo list, the lower bound is NULL, and no message is read.
 /// `?1`: session, `?2`: namespace, `?3`: limit, `?4`: seq below which to search.
 #[rustfmt::skip]
-const SELECT_TODO_CANDIDATES: &str = concat!(
-    r#"
+const SELECT_TODO_CANDIDATES: &str = concat!(r#"
 SELECT seq, content FROM messages
 WHERE session_id = "#, history_of!("?1", "?2"), r#" AND parts = 0 AND bytes < 300000 AND seq < ?4
   AND seq > CASE WHEN (SELECT todos IS NULL FROM sessions WHERE id = ?1 AND namespace = ?2)
     THEN (SELECT max(seq) FROM messages WHERE session_id = "#, history_of!("?1", "?2"), r#") - 2000 END
   AND (content LIKE '%"TodoWrite"%' OR content LIKE '%"plan"%')
-ORDER BY seq DESC LIMIT ?3"#
-);
+ORDER BY seq DESC LIMIT ?3"#);
 
 /// A stored message, as a lookup by local id returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]

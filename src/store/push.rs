@@ -13,12 +13,10 @@ SELECT endpoint, p256dh, auth, hub, device, token_device, notify, secret FROM pu
 /// Replaces the subscription with the same endpoint, and the one of the same device, unless the credential is revoked. `?1`: namespace, `?2`: endpoint,
 /// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL,
 /// `?8`: id of the device of the token, or NULL, `?9`: `notify` or NULL, `?10`: id of the access secret of the token, or NULL, `?11`: the credential.
-const UPSERT: &str = concat!(
-    "
+#[rustfmt::skip]
+const UPSERT: &str = concat!("
 INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device, token_device, notify, secret)
-SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE ",
-    is_valid_credential!("?1", "?11")
-);
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10 WHERE ", is_valid_credential!("?1", "?11"));
 
 /// Deletes the oldest subscriptions. `?1`: namespace, `?2`: how many remain.
 const TRIM: &str = "

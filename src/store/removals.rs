@@ -12,15 +12,13 @@ use crate::model::session::Session;
 const MAX_MERGE_UNITS: u64 = 60;
 
 /// Turns the rows of deleted sessions into tombstones, until a [sweep](SWEEP) deletes them. Their tags become free.
+#[rustfmt::skip]
 macro_rules! create_tombstones {
     ($condition:literal) => {
-        concat!(
-            "
+        concat!("
 UPDATE sessions SET namespace = '/' || namespace, tag = id, metadata = NULL, agent_state = NULL, todos = NULL,
   metadata_parts = NULL, agent_state_parts = NULL
-WHERE ",
-            $condition
-        )
+WHERE ", $condition)
     };
 }
 
@@ -47,43 +45,23 @@ macro_rules! of_first_tombstone {
 /// Deletes a part of the messages and completed requests of one deleted session of a namespace. Once none are left, deletes the
 /// tombstones of the session and of the sessions that were merged into it. Selects whether deleted sessions remain. Each
 /// statement deletes at most 5,000 rows, and about 60 MB. `?1`: namespace.
+#[rustfmt::skip]
 const SWEEP: [&str; 5] = [
-    concat!(
-        "DELETE FROM message_parts WHERE rowid IN (SELECT rowid FROM message_parts WHERE session_id = ",
-        of_first_tombstone!("coalesce(history, id)"),
-        " LIMIT 40)"
-    ),
-    concat!(
-        "DELETE FROM messages WHERE session_id = ",
-        of_first_tombstone!("coalesce(history, id)"),
+    concat!("DELETE FROM message_parts WHERE rowid IN (SELECT rowid FROM message_parts WHERE session_id = ",
+        of_first_tombstone!("coalesce(history, id)"), " LIMIT 40)"),
+    concat!("DELETE FROM messages WHERE session_id = ", of_first_tombstone!("coalesce(history, id)"),
         " AND seq <= (SELECT max(seq) FROM (
     SELECT seq, sum(size) OVER (ORDER BY seq ROWS UNBOUNDED PRECEDING) - size AS before FROM (
       SELECT seq, min(bytes, 1500000) AS size FROM messages WHERE session_id = ",
-        of_first_tombstone!("coalesce(history, id)"),
-        " ORDER BY seq LIMIT 5000))
-  WHERE before < 60000000)"
-    ),
-    concat!(
-        "DELETE FROM completed_requests WHERE rowid IN (SELECT rowid FROM completed_requests WHERE session_id = ",
-        of_first_tombstone!("id"),
-        " LIMIT 5000)"
-    ),
-    concat!(
-        "DELETE FROM sessions WHERE (id = ",
-        of_first_tombstone!("id"),
-        " OR +namespace = '//' || ?1 AND history = ",
-        of_first_tombstone!("coalesce(history, id)"),
-        ")
-  AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ",
-        of_first_tombstone!("coalesce(history, id)"),
-        ")
-  AND NOT EXISTS (SELECT 1 FROM message_parts WHERE session_id = ",
-        of_first_tombstone!("coalesce(history, id)"),
-        ")
-  AND NOT EXISTS (SELECT 1 FROM completed_requests WHERE session_id = ",
-        of_first_tombstone!("id"),
-        ")"
-    ),
+        of_first_tombstone!("coalesce(history, id)"), " ORDER BY seq LIMIT 5000))
+  WHERE before < 60000000)"),
+    concat!("DELETE FROM completed_requests WHERE rowid IN (SELECT rowid FROM completed_requests WHERE session_id = ",
+        of_first_tombstone!("id"), " LIMIT 5000)"),
+    concat!("DELETE FROM sessions WHERE (id = ", of_first_tombstone!("id"),
+        " OR +namespace = '//' || ?1 AND history = ", of_first_tombstone!("coalesce(history, id)"), ")
+  AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = ", of_first_tombstone!("coalesce(history, id)"), ")
+  AND NOT EXISTS (SELECT 1 FROM message_parts WHERE session_id = ", of_first_tombstone!("coalesce(history, id)"), ")
+  AND NOT EXISTS (SELECT 1 FROM completed_requests WHERE session_id = ", of_first_tombstone!("id"), ")"),
     "SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace = '/' || ?1) AS remain",
 ];
 
@@ -98,71 +76,46 @@ macro_rules! both_exist {
 /// the number of full units of 5,000 messages before the chunk. `by_bytes`: the number of full units of 10 MB.
 /// Reads one message more than [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`:
 /// namespace.
-const SELECT_CHUNK_ENDS: &str = concat!(
-    "
+#[rustfmt::skip]
+const SELECT_CHUNK_ENDS: &str = concat!("
 SELECT max(seq) AS last, by_rows, by_bytes FROM (
   SELECT seq, (row_number() OVER preceding - 1) / 5000 AS by_rows,
     (sum(bytes) OVER preceding - bytes) / 10000000 AS by_bytes
-  FROM (SELECT seq, bytes FROM messages WHERE session_id = ",
-    history_of!("?1", "?2"),
+  FROM (SELECT seq, bytes FROM messages WHERE session_id = ", history_of!("?1", "?2"),
     " ORDER BY seq LIMIT 300001) WINDOW preceding AS (ORDER BY seq ROWS UNBOUNDED PRECEDING))
-GROUP BY by_rows, by_bytes ORDER BY last"
-);
+GROUP BY by_rows, by_bytes ORDER BY last");
 
 /// The last seq of the history of `old`, whose newest messages may have been deleted.
+#[rustfmt::skip]
 macro_rules! last_seq_of_old {
     () => {
-        concat!(
-            "max((SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ",
-            history_of!("?1", "?3"),
-            "), coalesce((SELECT seq FROM sessions WHERE id = ?1), 0))"
-        )
+        concat!("max((SELECT coalesce(max(seq), 0) FROM messages WHERE session_id = ", history_of!("?1", "?3"),
+            "), coalesce((SELECT seq FROM sessions WHERE id = ?1), 0))")
     };
 }
 
 /// The statements that move a chunk of the messages of `new` to the end of the history of `old`, in this order. A message that
 /// both sessions contain (same local id) keeps its place in the history of `old`. `?1`: `old`, `?2`: `new`, `?3`: namespace,
 /// `?4`: the seq before the chunk, `?5`: its last seq.
+#[rustfmt::skip]
 const MOVE_CHUNK: [&str; 3] = [
-    concat!(
-        "DELETE FROM messages WHERE session_id = ",
-        history_of!("?2", "?3"),
-        " AND seq > ?4 AND seq <= ?5
-  AND EXISTS (SELECT 1 FROM messages AS o WHERE o.session_id = ",
-        history_of!("?1", "?3"),
-        " AND o.local_id = messages.local_id)"
-    ),
-    concat!(
-        "UPDATE message_parts SET session_id = ",
-        history_of!("?1", "?3"),
-        " WHERE session_id = ",
-        history_of!("?2", "?3"),
-        " AND message_id IN (SELECT id FROM messages WHERE session_id = ",
-        history_of!("?2", "?3"),
-        " AND parts > 0 AND seq > ?4 AND seq <= ?5) AND ",
-        both_exist!()
-    ),
-    concat!(
-        "UPDATE messages SET session_id = ",
-        history_of!("?1", "?3"),
-        ", seq = moved.seq
+    concat!("DELETE FROM messages WHERE session_id = ", history_of!("?2", "?3"), " AND seq > ?4 AND seq <= ?5
+  AND EXISTS (SELECT 1 FROM messages AS o WHERE o.session_id = ", history_of!("?1", "?3"),
+        " AND o.local_id = messages.local_id)"),
+    concat!("UPDATE message_parts SET session_id = ", history_of!("?1", "?3"), " WHERE session_id = ",
+        history_of!("?2", "?3"), " AND message_id IN (SELECT id FROM messages WHERE session_id = ",
+        history_of!("?2", "?3"), " AND parts > 0 AND seq > ?4 AND seq <= ?5) AND ", both_exist!()),
+    concat!("UPDATE messages SET session_id = ", history_of!("?1", "?3"), ", seq = moved.seq
 FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq)
-    + ",
-        last_seq_of_old!(),
-        " AS seq
-  FROM messages WHERE session_id = ",
-        history_of!("?2", "?3"),
-        " AND seq > ?4 AND seq <= ?5) AS moved
-WHERE messages.session_id = ",
-        history_of!("?2", "?3"),
-        " AND messages.seq = moved.old AND ",
-        both_exist!()
-    ),
+    + ", last_seq_of_old!(), " AS seq
+  FROM messages WHERE session_id = ", history_of!("?2", "?3"), " AND seq > ?4 AND seq <= ?5) AS moved
+WHERE messages.session_id = ", history_of!("?2", "?3"), " AND messages.seq = moved.old AND ", both_exist!()),
 ];
 
 /// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`:
 /// no message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`:
 /// `old`, `?2`: `new`, `?3`: namespace.
+#[rustfmt::skip]
 const END_MERGE: [&str; 8] = [
     // Parts of messages that both sessions contained.
     concat!("DELETE FROM message_parts WHERE session_id = ", history_of!("?2", "?3"), " AND ", both_exist!()),
@@ -170,27 +123,13 @@ const END_MERGE: [&str; 8] = [
     concat!("DELETE FROM completed_requests WHERE session_id = ?1 AND ", both_exist!()),
     concat!("UPDATE OR IGNORE held_messages SET session_id = ?2 WHERE session_id = ?1 AND ", both_exist!()),
     concat!("DELETE FROM held_messages WHERE session_id = ?1 AND ", both_exist!()),
-    concat!(
-        "UPDATE sessions SET history = ",
-        history_of!("?1", "?3"),
-        " WHERE +namespace = '//' || ?3 AND history = ",
-        history_of!("?2", "?3"),
-        " AND ",
-        both_exist!()
-    ),
-    concat!(
-        "UPDATE sessions SET history = ",
-        history_of!("?1", "?3"),
-        ", seq = ",
-        last_seq_of_old!(),
-        " WHERE id = ?2 AND ",
-        both_exist!()
-    ),
+    concat!("UPDATE sessions SET history = ", history_of!("?1", "?3"),
+        " WHERE +namespace = '//' || ?3 AND history = ", history_of!("?2", "?3"), " AND ", both_exist!()),
+    concat!("UPDATE sessions SET history = ", history_of!("?1", "?3"), ", seq = ", last_seq_of_old!(),
+        " WHERE id = ?2 AND ", both_exist!()),
     concat!(
         "UPDATE sessions SET namespace = '//' || namespace, tag = id, history = coalesce(history, id), metadata = NULL,
-  agent_state = NULL, todos = NULL, metadata_parts = NULL, agent_state_parts = NULL WHERE id = ?1 AND ",
-        both_exist!()
-    ),
+  agent_state = NULL, todos = NULL, metadata_parts = NULL, agent_state_parts = NULL WHERE id = ?1 AND ", both_exist!()),
 ];
 
 /// Adds statements that turn the rows of deleted sessions into tombstones.

@@ -37,47 +37,36 @@ GROUP BY id";
 
 /// The first messages of a session, up to a `seq`. A merge may have given the session another history since they were selected, so
 /// their age is checked again. `?1`: JSON array of pairs of a session and a `seq`, `?2`: namespace, `?3`: the cutoff.
+#[rustfmt::skip]
 macro_rules! expired {
     () => {
-        concat!(
-            "m.session_id = ",
-            history_of!("r.value ->> 0", "?2"),
-            " AND m.seq <= r.value ->> 1 AND m.created_at < ?3"
-        )
+        concat!("m.session_id = ", history_of!("r.value ->> 0", "?2"),
+            " AND m.seq <= r.value ->> 1 AND m.created_at < ?3")
     };
 }
 
 /// The statements that delete the messages, in this order. The first statement copies to the row of the session the values that
 /// a read takes from the newest message.
+#[rustfmt::skip]
 const DELETE_EXPIRED: [&str; 4] = [
     "
 UPDATE sessions SET seq = max(sessions.seq, m.seq), updated_at = max(sessions.updated_at, m.created_at)
 FROM json_each(?1) AS r CROSS JOIN messages AS m
 WHERE sessions.id = r.value ->> 0 AND +sessions.namespace = ?2
   AND m.session_id = coalesce(sessions.history, sessions.id) AND m.seq = r.value ->> 1 AND m.created_at < ?3",
-    concat!(
-        "
+    concat!("
 DELETE FROM message_parts WHERE rowid IN (
   SELECT p.rowid FROM json_each(?1) AS r CROSS JOIN messages AS m CROSS JOIN message_parts AS p
-  WHERE ",
-        expired!(),
-        " AND m.parts > 0 AND p.session_id = m.session_id AND p.message_id = m.id)"
-    ),
-    concat!(
-        "
+  WHERE ", expired!(), " AND m.parts > 0 AND p.session_id = m.session_id AND p.message_id = m.id)"),
+    concat!("
 UPDATE history_sizes SET bytes = history_sizes.bytes - deleted.bytes FROM (
   SELECT m.session_id, sum(m.bytes) AS bytes FROM json_each(?1) AS r CROSS JOIN history_sizes AS h CROSS JOIN messages AS m
-  WHERE h.session_id = ",
-        history_of!("r.value ->> 0", "?2"),
+  WHERE h.session_id = ", history_of!("r.value ->> 0", "?2"),
         " AND m.session_id = h.session_id AND m.seq <= min(h.seq, r.value ->> 1) AND m.created_at < ?3 GROUP BY m.session_id) AS deleted
-WHERE history_sizes.session_id = deleted.session_id"
-    ),
-    concat!(
-        "
+WHERE history_sizes.session_id = deleted.session_id"),
+    concat!("
 DELETE FROM messages WHERE rowid IN (SELECT m.rowid FROM json_each(?1) AS r CROSS JOIN messages AS m WHERE ",
-        expired!(),
-        ")"
-    ),
+        expired!(), ")"),
 ];
 
 /// Returns the tags and ids of archived sessions that are not pinned and have not changed since `cutoff`, after a tag: at most

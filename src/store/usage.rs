@@ -13,29 +13,24 @@ macro_rules! histories {
 }
 
 /// Counts messages that are not counted yet: of at most 20 histories, and with 250 consecutive seqs of each. `?1`: namespace.
-const COUNT: &str = concat!(
-    "
+#[rustfmt::skip]
+const COUNT: &str = concat!("
 INSERT INTO history_sizes (session_id, seq, bytes)
 SELECT m.session_id, max(m.seq), sum(m.bytes) FROM (
   SELECT * FROM (
     SELECT coalesce(s.history, s.id) AS history, (SELECT min(seq) FROM messages
       WHERE session_id = coalesce(s.history, s.id) AND seq > coalesce(h.seq, 0)) AS first
-    FROM ",
-    histories!(),
-    ") WHERE first IS NOT NULL LIMIT 20) AS uncounted CROSS JOIN messages AS m
+    FROM ", histories!(), ") WHERE first IS NOT NULL LIMIT 20) AS uncounted CROSS JOIN messages AS m
 WHERE m.session_id = uncounted.history AND m.seq BETWEEN uncounted.first AND uncounted.first + 249
 GROUP BY m.session_id
-ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, bytes = bytes + excluded.bytes"
-);
+ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, bytes = bytes + excluded.bytes");
 
 /// The counted bytes, and whether uncounted messages remain. `?1`: namespace.
-const SELECT: &str = concat!(
-    "
+#[rustfmt::skip]
+const SELECT: &str = concat!("
 SELECT coalesce(sum(h.bytes), 0) AS bytes, coalesce(max(EXISTS (SELECT 1 FROM messages
   WHERE session_id = coalesce(s.history, s.id) AND seq > coalesce(h.seq, 0))), 0) AS remain
-FROM ",
-    histories!()
-);
+FROM ", histories!());
 
 /// Counts some messages. Returns the bytes of all counted messages, and whether all messages are counted.
 pub async fn count(db: &dyn Database, namespace: &Namespace) -> Result<(u64, bool), DbError> {

@@ -15,8 +15,7 @@ use crate::model::namespace::Namespace;
 macro_rules! all_parts_exist {
     ($one:literal, $other:literal) => { concat!(
         "value ->> 'parts' IS NULL OR value ->> 'parts' = (SELECT count(*) FROM value_parts
-    WHERE namespace = ?2 AND owner = value ->> 'id' AND whole IN (value ->> '", $one, "', value ->> '", $other, "'))"
-    ) };
+    WHERE namespace = ?2 AND owner = value ->> 'id' AND whole IN (value ->> '", $one, "', value ->> '", $other, "'))") };
 }
 pub(super) use all_parts_exist;
 

@@ -61,23 +61,6 @@ async fn a_connected_cli_may_send_large_frames() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_third_rejected_frame_before_connect_closes_the_socket() {
-    let world = World::new();
-    let second_frames = [INVALID, "40/web,"];
-    for second in second_frames {
-        let mut socket = open_socket(&world).await;
-        for frame in [INVALID, second, INVALID] {
-            socket.send(frame);
-            let reply = parse_frame(&socket.next_text().await);
-            assert!(matches!(reply, Received::ConnectError(_)), "{frame:?}: {reply:?}");
-        }
-        let (code, reason) = close_frame(&mut socket).await;
-        assert_eq!(code, 1008, "{second:?}");
-        assert!(reason.contains("CONNECT"), "{reason}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_number_of_rejected_frames_survives_hibernation() {
     let world = World::new();
     let (mut valid, mut invalid) = (open_socket(&world).await, open_socket(&world).await);
@@ -102,20 +85,6 @@ async fn a_binary_frame_before_connect_closes_the_socket() {
     let (code, reason) = close_frame(&mut socket).await;
     assert_eq!(code, 1003);
     assert!(reason.contains("base64"), "{reason}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn frames_without_effect_before_connect_are_not_rejected() {
-    let world = World::new();
-    let mut socket = open_socket(&world).await;
-    for frame in ["3", "6", "5", "3", "6"] {
-        socket.send(frame);
-    }
-    socket.assert_no_frames().await;
-    socket.send("2probe");
-    assert_eq!(socket.next_text().await, "3probe");
-    socket.send(VALID);
-    assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)));
 }
 
 #[tokio::test(start_paused = true)]

@@ -138,14 +138,6 @@ async fn an_event_stream_ends_when_its_token_expires() {
     }
 }
 
-#[tokio::test]
-async fn unknown_paths_are_a_404() {
-    let edge = edge("token", "");
-    for path in ["/", "/favicon.ico", "/apis", "/cliff", "/healthz", "/api2/sessions", "//api/sessions"] {
-        respond(&edge, &head("GET", path)).await.assert_error(404, "not_found");
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn message_history_is_served_at_the_edge_without_the_object() {
     let world = World::new();
@@ -266,19 +258,6 @@ fn the_error_for_an_invalid_routing_names_the_valid_routings() {
         assert!(Routing::parse(invalid).unwrap_err().contains("single:<namespace>"), "{invalid}");
     }
     assert_eq!(Routing::parse(""), Ok(Routing::Token));
-}
-
-#[tokio::test]
-async fn only_the_websocket_transport_of_protocol_4_is_served() {
-    let edge = edge("token", "");
-    let polling = respond(&edge, &head("GET", "/socket.io/?EIO=4&transport=polling")).await;
-    let error = polling.assert_error(400, "transport_unsupported");
-    assert!(error["error"].as_str().unwrap().contains("websocket"), "names the supported transport: {error}");
-    respond(&edge, &head("GET", &format!("/socket.io/?{UPGRADE}"))).await.assert_error(400, "transport_unsupported");
-    let protocol_3 = RequestHead { is_upgrade: true, ..head("GET", "/socket.io/?EIO=3&transport=websocket") };
-    respond(&edge, &protocol_3).await.assert_error(400, "protocol_unsupported");
-    let two_protocols = RequestHead { is_upgrade: true, ..head("GET", &format!("/socket.io/?{UPGRADE}&EIO=3")) };
-    respond(&edge, &two_protocols).await.assert_error(400, "invalid_field");
 }
 
 #[test]

@@ -9,7 +9,6 @@ use crate::support::runtime::START;
 use crate::support::settings::{cleared_values, set_values};
 use crate::support::web::{Web, event_number};
 use serde_json::{Value, json};
-use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::hub::core::peers::subscription::Format;
 
 /// Connects a web client with the id of its last event. Returns its first event, and the client.
@@ -73,29 +72,6 @@ async fn each_client_receives_the_events_that_it_subscribes_to() {
         [&of_all, &of_all, &of_session, &[], &["machine-updated"], &[], &everything, &everything, &[]];
     for (position, (web, expected)) in webs.iter_mut().zip(expected).enumerate() {
         assert_eq!(web.types().await, expected, "subscriber {position}");
-    }
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unknown_or_foreign_session_or_machine_is_rejected() {
-    let world = World::new();
-    let neighbour = world.neighbour();
-    let foreign = neighbour.create_session("/theirs").await;
-    neighbour.register_machine("their-box").await;
-    let table = [
-        ("sessionId=none".to_owned(), 404, "session_not_found"),
-        (format!("sessionId={foreign}"), 403, "forbidden"),
-        ("machineId=none".into(), 404, "machine_not_found"),
-        ("machineId=their-box".into(), 403, "forbidden"),
-        ("visibility=blurred".into(), 400, "invalid_field"),
-        ("all=perhaps".into(), 400, "invalid_field"),
-        ("all=true&all=true".into(), 400, "invalid_field"),
-        ("all=%ff".into(), 400, "invalid_field"),
-    ];
-    for (query, status, code) in table {
-        let error = world.open_event_stream(&query, None, Format::Json).await.err().expect(&query);
-        let response = ErrorResponse::from(error);
-        assert_eq!((response.status.as_u16(), response.code), (status, code), "{query}");
     }
 }
 

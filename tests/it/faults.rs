@@ -369,6 +369,7 @@ async fn while_the_database_is_slow_changes_are_overloaded_and_sockets_stay_open
         UseCase::UpdateMachineState,
         UseCase::WebMessage,
         UseCase::Rename,
+        UseCase::RegisterMachine,
     ] {
         let pending = fixture.start(use_case).await;
         match fixture.answer(pending).await {

@@ -3,7 +3,7 @@
 use crate::support::cli::Cli;
 use crate::support::permissions::answer;
 use crate::support::session_list::add_sessions;
-use crate::support::sqlite::{BatchKind, retryable_error};
+use crate::support::sqlite::BatchKind;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 
@@ -322,22 +322,6 @@ async fn a_page_ends_before_it_needs_much_memory() {
     let from_memory = read_pages(&world, 200).await;
     assert_eq!(from_memory.concat(), pages.concat());
     assert!(from_memory.len() > 5, "{} pages", from_memory.len());
-}
-
-#[tokio::test(start_paused = true)]
-async fn an_unavailable_database_is_a_503() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    cli.send_ready(&session).await;
-    assert_eq!(inbox(&world).await["total"], 1);
-    world.db.fail_all(BatchKind::Reads, retryable_error());
-    world.hibernate_and_wake().await;
-    let failing = world.start("GET", "/api/inbox", "");
-    world.exhaust_retries().await;
-    failing.reply().await.assert_error(503, "hub_unavailable");
-    world.db.repair();
-    assert_eq!(inbox(&world).await["total"], 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -134,15 +134,3 @@ async fn a_session_end_of_one_cli_does_not_end_a_session_that_another_cli_serves
     assert_eq!(record["active"], false);
     assert_eq!(record["agentState"]["completedRequests"]["r"]["status"], "canceled");
 }
-
-#[tokio::test(start_paused = true)]
-async fn a_session_of_two_clis_ends_when_both_have_ended_it() {
-    let (world, session, mut first) = live_session().await;
-    let mut second = world.live_cli(&session).await;
-    let end = json!({"sid": session, "time": world.now()});
-    first.emit_with_ack("session-end", &end).await;
-    first.socket.close();
-    assert!(is_active(&world, &session).await);
-    second.emit_with_ack("session-end", &end).await;
-    assert!(!is_active(&world, &session).await);
-}

@@ -154,25 +154,6 @@ async fn a_deletion_of_unknown_outcome_is_swept_without_another_deletion() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn actions_on_foreign_and_unknown_sessions_are_rejected_without_a_call() {
-    let (world, session, mut cli) =
-        session_with_methods(&["abort", "switch", "killSession", "set-session-config"]).await;
-    let neighbour = world.neighbour();
-    for (action, body) in [
-        ("abort", json!({})),
-        ("switch", json!({})),
-        ("archive", json!({})),
-        ("resume", json!({})),
-        ("permission-mode", json!({"mode": "plan"})),
-        ("model", json!({"model": "default"})),
-    ] {
-        post_action(&neighbour, &session, action, &body).reply().await.assert_error(403, "forbidden");
-        post_action(&world, "unknown", action, &body).reply().await.assert_error(404, "session_not_found");
-    }
-    cli.socket.assert_no_frames().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn an_active_session_is_archived_after_its_cli_has_replied_to_kill_session() {
     let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
     let mut second = world.cli(&session).await;

@@ -1,7 +1,8 @@
 //! Permission modes and models: set by web clients, applied and reported by CLIs.
 
-use crate::lifecycle::{end_session, post_action, session_with_methods};
+use crate::lifecycle::{post_action, session_with_methods};
 use crate::support::cli::Cli;
+use crate::support::permissions::{ALL_MODES, ALPHA, MODES_OF_FLAVORS};
 use crate::support::rest::Reply;
 use crate::support::sqlite::{BatchKind, permanent_error};
 use crate::support::{RPC_TIMEOUT_MS, World};
@@ -103,20 +104,9 @@ async fn a_mode_whose_write_fails_does_not_change() {
 
 #[tokio::test(start_paused = true)]
 async fn each_flavor_accepts_its_own_modes_and_only_alpha_accepts_a_model() {
-    let modes = ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
-    let sandboxed = ["default", "read-only", "safe-yolo", "yolo"];
-    let alpha = ["default", "acceptEdits", "bypassPermissions", "plan"];
-    let table: [(Value, &[&str]); 7] = [
-        (json!("alpha"), &alpha),
-        (Value::Null, &alpha),
-        (json!("beta"), &sandboxed),
-        (json!("delta"), &sandboxed),
-        (json!("epsilon"), &["default", "yolo"]),
-        (json!("gamma"), &["default", "plan", "ask", "yolo"]),
-        (json!("zeta"), &["default"]),
-    ];
     let world = World::new();
-    for (flavor, valid) in table {
+    for (flavor, valid) in MODES_OF_FLAVORS {
+        let flavor = json!(flavor);
         let session = world.create_session_with(&format!("/{flavor}"), json!({"flavor": flavor})).await;
         let mut cli = world.live_cli(&session).await;
         cli.register("set-session-config").await;
@@ -129,36 +119,16 @@ async fn each_flavor_accepts_its_own_modes_and_only_alpha_accepts_a_model() {
                 assert_eq!(reply.reply().await.assert_error(400, "invalid_field")["field"], field, "{flavor} {body}");
             }
         };
-        for mode in modes {
+        for mode in ALL_MODES {
             let applied = json!({"permissionMode": mode});
             attempt("permission-mode", json!({"mode": mode}), applied, valid.contains(&mode), "mode").await;
         }
-        let accepts_model = valid == alpha;
+        let accepts_model = valid == ALPHA;
         for model in ["default", "model_fast", "model_strong"] {
             attempt("model", json!({"model": model}), json!({"modelMode": model}), accepts_model, "model").await;
         }
-        for (route, body, field) in [
-            ("permission-mode", json!({}), "mode"),
-            ("permission-mode", json!({"mode": null}), "mode"),
-            ("permission-mode", json!({"mode": "Default"}), "mode"),
-            ("model", json!({"model": "huge"}), "model"),
-            ("model", json!({"mode": "default"}), "model"),
-            ("model", json!({"model": 1}), "model"),
-        ] {
-            attempt(route, body, Value::Null, false, field).await;
-        }
         cli.socket.assert_no_frames().await;
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_mode_can_be_set_only_in_an_active_session() {
-    let (world, session, mut cli) = session_with_methods(&["set-session-config"]).await;
-    end_session(&world, &session, &mut cli).await;
-    for (route, body) in [("permission-mode", json!({"mode": "plan"})), ("model", json!({"model": "default"}))] {
-        post_action(&world, &session, route, &body).reply().await.assert_error(409, "session_inactive");
-    }
-    cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use crate::support::cli::{Call, Cli, Received, parse_frame};
 use crate::support::merge::{resumable_metadata, resume, success};
 use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
+use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
 use serde_json::{Value, json};
 
 /// A resumable session that is not active, and the runner of its machine.
@@ -245,22 +245,6 @@ async fn a_resume_fails_if_the_session_is_not_active_within_15_seconds() {
     runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session), "a failed resume can be repeated");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_timeout_and_a_disconnect_of_the_machine_have_different_errors() {
-    let (world, session, mut runner) = resumable_session().await;
-    let reply = resume(&world, &session);
-    runner.next_call().await;
-    world.advance(RPC_TIMEOUT_MS).await;
-    reply.reply().await.assert_error(504, "rpc_timeout");
-    runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
-    let reply = resume(&world, &session);
-    runner.next_call().await;
-    runner.socket.close();
-    reply.reply().await.assert_error(503, "cli_unreachable");
-    world.advance(RECONNECT_GRACE_MS).await;
-    resume(&world, &session).reply().await.assert_error(503, "no_machine_online");
 }
 
 #[tokio::test(start_paused = true)]

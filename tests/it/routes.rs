@@ -149,17 +149,6 @@ async fn a_message_from_the_web_is_sent_to_the_cli_with_its_attachments() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_message_to_an_inactive_session_is_rejected() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let path = format!("/api/sessions/{session}/messages");
-    world.post(&path, &json!({"text": "hi"})).await.assert_error(409, "session_inactive");
-    // An invalid body is reported before the state of the session.
-    world.post(&path, &json!({})).await.assert_error(400, "invalid_field");
-    assert_eq!(world.get_session(&session).await["seq"], 0);
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_limit_of_1_mib_applies_to_the_unescaped_text() {
     let (world, session, _cli) = live_session().await;
     let path = format!("/api/sessions/{session}/messages");

@@ -1,6 +1,7 @@
 //! Deployments with a `VOCABULARY`: aliases that CLIs use for agents, models and methods.
 
 use crate::support::cli::Cli;
+use crate::support::permissions::{ALL_MODES, ALPHA, GAMMA};
 use crate::support::rest::{PendingReply, Reply};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
@@ -54,13 +55,11 @@ async fn online_runner(world: &World, method: &str) -> Cli {
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that_agent() {
     let world = World::with_vocabulary(VOCABULARY);
-    let alpha: &[&str] = &["default", "acceptEdits", "bypassPermissions", "plan"];
-    let gamma: &[&str] = &["default", "plan", "ask", "yolo"];
-    let table = [("zeta-coder", alpha), ("zeta-classic", alpha), ("alpha", alpha), ("eta", gamma), ("gamma", gamma)];
+    let table = [("zeta-coder", ALPHA), ("zeta-classic", ALPHA), ("alpha", ALPHA), ("eta", GAMMA), ("gamma", GAMMA)];
     for (flavor, valid) in table {
         let (session, mut cli) = session_of_flavor(&world, json!(flavor)).await;
         cli.register("configure").await;
-        for mode in ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"] {
+        for mode in ALL_MODES {
             let body = json!({"mode": mode});
             if valid.contains(&mode) {
                 let (params, reply) = set_mode(&world, &mut cli, &session, "permission-mode", body).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::live_session::live_session;
 use crate::support::runtime::Frame;
-use crate::support::sqlite::{BatchKind, Sqlite, permanent_error, retryable_error};
+use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
 use session_gateway_hub::limits::SESSION_TIMEOUT_MS;
@@ -178,103 +178,6 @@ async fn changes_during_a_commit_share_the_next_batch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_is_retried_after_a_retryable_error_without_duplicates() {
-    let (world, session, mut cli) = live_session().await;
-    world.db.fail(BatchKind::Writes, retryable_error());
-    world.db.fail(BatchKind::Writes, retryable_error());
-    let ack = cli.emit_for_ack("message", &message(&session, 1));
-    cli.socket.assert_no_frames().await;
-    for _ in 0..2 {
-        assert_eq!(world.rt.sleeping_tasks(), 1, "the hub waits before the next attempt");
-        world.rt.set_now(world.now() + 1_000);
-        run_until_idle().await;
-    }
-    assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
-    assert_eq!(history(&world, &session).await, [(1, 1)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_retry_after_a_lost_response_duplicates_nothing() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
-    world.db.lose_response(retryable_error());
-    let with_id = json!({"sid": session, "message": {"n": 1}, "localId": "one"});
-    let first = cli.emit_for_ack("message", &with_id);
-    let second = cli.emit_for_ack("message", &message(&session, 2));
-    let state = json!({"sid": session, "expectedVersion": 1, "agentState": {"n": 3}});
-    let third = cli.emit_for_ack("update-state", &state);
-    run_until_idle().await;
-    world.rt.set_now(world.now() + 1_000);
-    assert_eq!(cli.wait_for_ack(first).await["seq"], 1);
-    assert_eq!(cli.wait_for_ack(second).await["seq"], 2);
-    assert_eq!(cli.wait_for_ack(third).await["version"], 2);
-    assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
-    let types = web.types().await;
-    assert_eq!(types.iter().filter(|t| *t == "message-received").count(), 2, "{types:?}");
-    // The repeated local id returns the first message.
-    assert_eq!(cli.emit_with_ack("message", &with_id).await["seq"], 1);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_retry_after_a_lost_response_creates_one_session() {
-    let world = World::new();
-    world.db.lose_response(retryable_error());
-    let creation = world.start("POST", "/cli/sessions", r#"{"tag":"/w","metadata":{"path":"/w","host":"h"}}"#);
-    run_until_idle().await;
-    world.rt.set_now(world.now() + 1_000);
-    let id = creation.reply().await.ok()["session"]["id"].clone();
-    assert_eq!(world.db.number("SELECT count(*) FROM sessions"), 1);
-    assert_eq!(world.create_session("/w").await, id.as_str().unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn requests_during_a_long_outage_fail_after_two_minutes() {
-    let (world, session, mut cli) = live_session().await;
-    let writes = world.db.write_count();
-    world.db.fail_all(BatchKind::Writes, retryable_error());
-    let ack = cli.emit_for_ack("message", &message(&session, 1));
-    let renaming = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
-    world.exhaust_retries().await;
-    let reply = cli.wait_for_ack(ack).await;
-    assert_eq!((&reply["ok"], &reply["code"]), (&json!(false), &json!("unavailable")), "{reply}");
-    let response = renaming.reply().await;
-    response.assert_error(503, "hub_unavailable");
-    assert!(response.headers.contains_key("retry-after"));
-    let attempts = world.db.write_count() - writes;
-    assert!((60..=140).contains(&attempts), "{attempts} attempts");
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refused_batch_is_reverted_and_leaves_no_gap_in_the_seqs() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
-    assert_eq!(cli.emit_with_ack("message", &message(&session, 1)).await["seq"], 1);
-    assert_eq!(web.next_event_of("message-received").await["message"]["seq"], 1);
-
-    world.db.fail(BatchKind::Writes, permanent_error());
-    let failed = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 99}, "localId": "l"})).await;
-    assert_eq!((&failed["ok"], &failed["code"]), (&json!(false), &json!("unavailable")), "{failed}");
-    web.0.assert_no_frames().await;
-
-    assert_eq!(world.get_session(&session).await["seq"], 1, "the failed message is not counted");
-    let second = cli.emit_with_ack("message", &json!({"sid": session, "message": {"n": 2}, "localId": "l"})).await;
-    assert_eq!(second["seq"], 2, "the local id and seq of the failed message are available");
-    assert_eq!(history(&world, &session).await, [(1, 1), (2, 2)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_refused_batch_reverts_versions() {
-    let (world, session, mut cli) = live_session().await;
-    let update = |version: u64| json!({"sid": session, "expectedVersion": version, "agentState": {"v": version}});
-    world.db.fail(BatchKind::Writes, permanent_error());
-    assert_eq!(cli.emit_with_ack("update-state", &update(1)).await["result"], "error");
-    let current = world.get_session(&session).await;
-    assert_eq!((&current["agentState"], &current["agentStateVersion"]), (&Value::Null, &json!(1)));
-    let second = cli.emit_with_ack("update-state", &update(1)).await;
-    assert_eq!((&second["result"], &second["version"]), (&json!("success"), &json!(2)));
-}
-
-#[tokio::test(start_paused = true)]
 async fn changes_that_depend_on_a_failed_change_fail_too() {
     let (world, session, mut cli) = live_session().await;
     world.db.hold_results(BatchKind::Writes);
@@ -291,33 +194,6 @@ async fn changes_that_depend_on_a_failed_change_fail_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_session_exists_after_its_deletion_failed() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    world.db.fail(BatchKind::Writes, permanent_error());
-    world.request("DELETE", &format!("/api/sessions/{session}"), "").await.assert_error(503, "hub_unavailable");
-    assert_eq!(world.get_session(&session).await["tag"], "/code");
-    assert_eq!(world.create_session("/code").await, session);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_request_for_the_tag_of_a_session_in_deletion_creates_a_new_session() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    world.db.hold_results(BatchKind::Writes);
-    let deletion = world.start("DELETE", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
-    let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
-    let creation = world.start("POST", "/cli/sessions", body.to_string());
-    let session_request = world.start("GET", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
-    world.db.release_results();
-    deletion.reply().await.ok();
-    assert_ne!(creation.reply().await.ok()["session"]["id"], session.as_str());
-    session_request.reply().await.assert_error(404, "session_not_found");
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     let (world, session, cli) = live_session().await;
     world.db.fail(BatchKind::Writes, permanent_error());
@@ -326,18 +202,6 @@ async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     assert_eq!(world.get_session(&session).await["active"], true, "the end was not written");
     world.advance(SESSION_TIMEOUT_MS + 5_000).await;
     assert_eq!(world.get_session(&session).await["active"], false);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_failed_read_is_a_503_and_the_next_request_succeeds() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    world.hibernate_and_wake().await;
-    for path in [format!("/api/sessions/{session}"), "/api/sessions".to_owned(), "/api/machines".to_owned()] {
-        world.db.fail(BatchKind::Reads, permanent_error());
-        world.get(&path).await.assert_error(503, "hub_unavailable");
-        world.get(&path).await.ok();
-    }
 }
 
 #[tokio::test(start_paused = true)]

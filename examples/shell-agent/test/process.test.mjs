@@ -50,17 +50,6 @@ test('the program prints its session and machine, and ends both on SIGINT', asyn
   assert.deepEqual([hub.registeredMethods(ids.session), hub.registeredMethods(ids.machine)], [[], []]);
 });
 
-test('each directory has its own machine id, which a restart keeps', async (t) => {
-  const fixture = await hubAndFolders(t);
-  const first = await startAgent(t, fixture);
-  const second = await startAgent(t, { ...fixture, dir: path.join(fixture.base, 'allowed') });
-  assert.notEqual(first.ids.machine, second.ids.machine);
-  first.child.kill('SIGTERM');
-  await first.exit;
-  const again = await startAgent(t, fixture);
-  assert.deepEqual(again.ids, first.ids);
-});
-
 test('a second agent of a directory serves only its session, and logs why', async (t) => {
   const fixture = await hubAndFolders(t);
   const first = await startAgent(t, fixture);

@@ -90,34 +90,6 @@ test('invalid spawn and resume requests are refused with the reason', async (t) 
   }
 });
 
-test('a session in a worktree has its own checkout and branch', async (t) => {
-  const { hub, dir, ids, spawn, run } = await startMachine(t);
-  const { git, write } = repository(t, dir);
-  write('a.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
-  const { sessionId, error } = await spawn({ directory: dir, yolo: true, sessionType: 'worktree', worktreeName: 'fix' });
-  assert.ok(sessionId, error);
-  const worktreePath = path.join(dir, '.worktrees', 'fix');
-  assert.match(git('worktree', 'list'), new RegExp(`^${worktreePath} .*\\[fix\\]$`, 'm'));
-  const { metadata } = hub.sessions.get(sessionId);
-  assert.equal(metadata.path, worktreePath);
-  const { createdAt, ...worktree } = metadata.worktree;
-  assert.deepEqual(worktree, { basePath: dir, branch: 'fix', name: 'fix', worktreePath });
-  assert.equal(typeof createdAt, 'number');
-
-  await run(sessionId, 'echo two > a.txt');
-  const changed = async (sid, cwd) => (await hub.call(sid, 'gitStatus', { cwd })).files.map((file) => file.path);
-  assert.deepEqual(await changed(sessionId, worktreePath), ['a.txt']);
-  assert.deepEqual(await changed(ids.session, dir), []);
-  assert.match((await hub.call(sessionId, 'gitDiffFile', { cwd: worktreePath, filePath: 'a.txt' })).diff, /^\+two$/m);
-
-  // A second session with this name shares the worktree.
-  const second = await spawn({ directory: dir, sessionType: 'worktree', worktreeName: 'fix' });
-  assert.notEqual(second.sessionId, sessionId);
-  assert.equal(hub.sessions.get(second.sessionId).metadata.worktree.createdAt, createdAt);
-});
-
 test('the folders and branches of a machine can be listed, and a worktree starts from a branch', async (t) => {
   const { hub, base, dir, machine, spawn } = await startMachine(t);
   const { git, write } = repository(t, dir);
@@ -243,24 +215,6 @@ test('a resume with an unknown agent id is refused', async (t) => {
     error: `This machine has no state of session ${sessionId} with the agent's id made-up.`,
   });
   assert.equal(hub.sessions.get(sessionId).active, false);
-});
-
-test('a machine keeps running when its session is archived, and can resume it', async (t) => {
-  const { hub, child, exit, collected, dir, ids, machine, spawn, untilLogged, resume } = await startMachine(t);
-  const other = await spawn({ directory: dir });
-  await hub.archive(ids.session);
-  await untilLogged(/The session was ended from the web\. The machine keeps running/);
-  assert.equal((await hub.call(machine, 'checkPathExists', { paths: [dir] }))[dir], true);
-  assert.equal(hub.sessions.get(other.sessionId).active, true);
-  assert.deepEqual(await resume(ids.session), { success: true, sessionId: ids.session });
-  await untilLogged(new RegExp(`session ${ids.session} started \\(process \\d+\\)`));
-  const stored = hub.sessions.get(ids.session);
-  await hub.waitUntil(() => stored.active && stored.metadata.startedBy === 'runner', 'the session to be back');
-  await hub.archive(ids.session);
-  await untilLogged(new RegExp(`session ${ids.session} ended`));
-  child.kill('SIGTERM');
-  assert.deepEqual(await exit, [0, null]);
-  assert.doesNotMatch(collected.err, /warning/);
 });
 
 test('a resumed session keeps its uploads', async (t) => {

@@ -77,41 +77,6 @@ test('abort ends the running command and drops the queued messages', async (t) =
   assert.ok(hub.transcript(session.id).includes('again\n'));
 });
 
-test('a queued command is edited and canceled, and a command that is sent now ends the running command', async (t) => {
-  const { hub, dir, start } = await setUp(t);
-  const { session } = await start({ autoApprove: true });
-  const sid = session.id;
-  hub.postMessage(sid, 'echo first; sleep 600');
-  await hub.waitUntil(() => hub.transcript(sid).includes('first\n'), 'the first output');
-  const [edited, canceled, next] = ['touch typo', 'touch canceled', 'echo next'].map((command) => hub.postMessage(sid, command));
-  const { agentState } = await hub.waitUntil(() => {
-    const stored = hub.sessions.get(sid);
-    return stored.agentState.queuedMessages?.length === 3 && stored;
-  }, 'the queue');
-  assert.deepEqual(agentState.queue, { texts: {}, steers: false });
-  const call = (params) => hub.call(sid, 'queue', params);
-  assert.deepEqual(await call({ action: 'edit', seq: edited.seq, text: 'touch fixed' }), { success: true });
-  assert.deepEqual(await call({ action: 'cancel', seq: canceled.seq }), { success: true });
-  assert.deepEqual(await call({ action: 'send', seq: next.seq }), { success: true });
-  await hub.untilReady(sid, 3);
-  assert.deepEqual(
-    hub.transcript(sid).filter((line) => line.startsWith('>') || line.startsWith('(message')),
-    [
-      '> echo first; sleep 600',
-      '(message: Canceled, not run:\ntouch canceled)',
-      '(message: Stopped, because another message is sent now.)',
-      '> echo next',
-      '(message: The agent receives the edited message:\ntouch fixed)',
-      '> touch fixed',
-    ],
-  );
-  assert.deepEqual(
-    ['fixed', 'typo', 'canceled'].filter((name) => existsSync(path.join(dir, name))),
-    ['fixed'],
-  );
-  assert.equal((await call({ action: 'cancel', seq: edited.seq })).code, 'not_queued');
-});
-
 test('an answer with the decision to abort drops the queued messages', async (t) => {
   const { hub, start } = await setUp(t);
   const { session } = await start();
@@ -127,15 +92,6 @@ test('an answer with the decision to abort drops the queued messages', async (t)
     '> echo one',
   ]);
   assert.equal(hub.pendingRequest(session.id), undefined);
-});
-
-test('abort reaches processes that the command started', async (t) => {
-  const { hub, dir, start } = await setUp(t);
-  const { session } = await start({ autoApprove: true });
-  hub.postMessage(session.id, `(trap 'touch stopped; exit' TERM; echo up; while :; do sleep 0.1; done) & wait`);
-  await hub.waitUntil(() => hub.transcript(session.id).includes('up\n'), 'the child process to run');
-  assert.equal((await hub.abort(session.id)).aborted, true);
-  assert.ok(existsSync(path.join(dir, 'stopped')));
 });
 
 test('after an abort the agent sends a keep-alive at once', async (t) => {
@@ -208,21 +164,6 @@ test('both the terminal and the web can switch control', async (t) => {
   assert.match((await hub.call(session.id, 'switch', { to: 'mars' })).error, /"to" must be/);
 });
 
-test('a request that the hub canceled is published again', async (t) => {
-  const { hub, start } = await setUp(t);
-  const { session } = await start();
-  hub.postMessage(session.id, 'echo patient');
-  const id = await hub.waitUntil(() => hub.pendingRequest(session.id), 'a permission request');
-  hub.changeState(session.id, ({ requests }) => ({
-    requests: {},
-    completedRequests: { [id]: { ...requests[id], status: 'canceled' } },
-  }));
-  assert.notEqual(await hub.waitUntil(() => hub.pendingRequest(session.id), 'a new request'), id);
-  await approve(hub, session.id);
-  await hub.untilReady(session.id, 1);
-  assert.ok(hub.transcript(session.id).includes('patient\n'));
-});
-
 test('killSession ends the session, and also the process if the process serves no machine', async (t) => {
   const { hub, log, start } = await setUp(t);
   const app = await start();
@@ -250,15 +191,4 @@ test('a machine keeps running when its session ends, or when its session was del
   await second.session.ended;
   assert.equal(countLogged(/^The (session does not exist|hub refused).* The machine keeps running/), 1);
   await hub.waitUntil(() => hub.registeredMethods(second.machine.id).length === 4, 'the machine to reconnect');
-});
-
-test('a pending request is not published again after its session is archived', async (t) => {
-  const { hub, start } = await setUp(t);
-  const app = await start();
-  hub.postMessage(app.session.id, 'echo never');
-  const id = await hub.waitUntil(() => hub.pendingRequest(app.session.id), 'a permission request');
-  await hub.archive(app.session.id);
-  await app.ended;
-  const { requests, completedRequests } = hub.sessions.get(app.session.id).agentState;
-  assert.deepEqual([requests, Object.keys(completedRequests)], [{}, [id]]);
 });

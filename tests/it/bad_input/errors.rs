@@ -168,6 +168,7 @@ async fn an_unknown_path_is_a_404() {
         "/API/sessions",
         "/cli",
         "/cli/nothing",
+        "/cliff",
         "/apis",
         "//api/sessions",
         "/api//sessions",

@@ -12,6 +12,24 @@ pub fn request(tool: &str) -> Value {
     json!({"tool": tool, "arguments": {"command": "ls", "n": 1.5}, "createdAt": 5})
 }
 
+/// The permission modes of the agent alpha.
+pub const ALPHA: &[&str] = &["default", "acceptEdits", "bypassPermissions", "plan"];
+/// The permission modes of the agent gamma.
+pub const GAMMA: &[&str] = &["default", "plan", "ask", "yolo"];
+const SANDBOXED: &[&str] = &["default", "read-only", "safe-yolo", "yolo"];
+pub const ALL_MODES: [&str; 8] =
+    ["default", "acceptEdits", "bypassPermissions", "plan", "ask", "read-only", "safe-yolo", "yolo"];
+/// Flavors of sessions, with their permission modes.
+pub const MODES_OF_FLAVORS: [(Option<&str>, &[&str]); 7] = [
+    (Some("alpha"), ALPHA),
+    (None, ALPHA),
+    (Some("beta"), SANDBOXED),
+    (Some("delta"), SANDBOXED),
+    (Some("epsilon"), &["default", "yolo"]),
+    (Some("gamma"), GAMMA),
+    (Some("zeta"), &["default"]),
+];
+
 /// An active session with the pending requests `r1` (Bash) and `r2` (Edit).
 pub async fn session_with_requests(flavor: &Value) -> (World, String, Cli) {
     let world = World::new();

@@ -275,6 +275,8 @@ pub const NOT_CHECKED: ExpectedError = error(
         Condition::CliTimesOut,
         CLI_ERROR,
         Condition::CliResponds("7"),
+        Condition::CliResponds(r#"{"error":"no permission"}"#),
         Condition::CliResponds(r#"{"/code":"yes"}"#),
+        Condition::CliResponds(r#"{"exists":{"/code":null}}"#),
     ],
 );

@@ -22,7 +22,17 @@ pub const ROUTES: &[Route] = &[
             Param { name: "limit", kind: ParamKind::Integer { min: 1, max: 1_000 } },
             Param { name: "cursor", kind: ParamKind::Text("1.x") },
         ],
-        extra_errors: &[invalid_field("cursor", &[Condition::Query("cursor=x"), Condition::Query("cursor=x.1")])],
+        extra_errors: &[invalid_field(
+            "cursor",
+            &[
+                Condition::Query("cursor=x"),
+                Condition::Query("cursor=x.1"),
+                Condition::Query("cursor=-1.s"),
+                Condition::Query("cursor=1"),
+                Condition::Query("cursor=18446744073709551616.s"),
+                Condition::Query("cursor=%00"),
+            ],
+        )],
         ..Route::new("GET", "/api/sessions", Scope::Namespace)
     },
     Route {
