@@ -15,7 +15,6 @@ use crate::hub::core::sessions::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::core::sessions::session_list::{ListRequest, SessionList, encode_list_page};
 use crate::hub::core::sessions::tags::Tags;
 use crate::limits::MIN_CACHED_BYTES;
-use crate::model::large::InlineOrLarge;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
