@@ -48,6 +48,11 @@ impl Machine {
         }
     }
 
+    /// Returns the bytes of the values in memory.
+    pub fn text_bytes(&self) -> usize {
+        [&self.metadata, &self.runner_state].into_iter().filter_map(InlineOrLarge::json).map(|v| v.text().len()).sum()
+    }
+
     /// Whether the metadata's `agents` lists an agent. The machine can start these agents, even if the deployment does not know
     /// them.
     pub fn has_agent(&self, id: &str) -> bool {

@@ -61,10 +61,14 @@ const SELECT_AFTER: &str = select_summaries!("namespace = ?1 AND tag > ?2 ORDER 
 /// `?1`: namespace, `?2`: JSON array of ids.
 const SELECT_BY_IDS: &str = select_summaries!("id IN (SELECT value FROM json_each(?2)) AND +sessions.namespace = ?1");
 
-/// The number of sessions; 0 if a session has the tag. `?1`: namespace, `?2`: tag.
+/// How many characters of the end of a tag [`count_without_tag`] selects. The SQL repeats the number.
+pub const TAG_END_CHARS: usize = 16;
+
+/// The number of sessions, and the ends of their tags, each after a line break; no session if one has the tag. The subquery, unlike
+/// a second condition, keeps SQLite from reading the rows then. `?1`: namespace, `?2`: tag.
 const COUNT_WITHOUT_TAG: &str = "
-SELECT CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE namespace = ?1 AND tag = ?2) THEN 0
-  ELSE (SELECT count(*) FROM sessions WHERE namespace = ?1) END";
+SELECT count(*), coalesce(group_concat(char(10) || substr(tag, -16), ''), '') FROM sessions
+WHERE namespace = (SELECT ?1 WHERE NOT EXISTS (SELECT 1 FROM sessions WHERE namespace = ?1 AND tag = ?2))";
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Selection {
@@ -140,10 +144,13 @@ fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
     })
 }
 
+/// Counts the sessions of a namespace, and selects the [ends](TAG_END_CHARS) of their tags. Finds none if a session has the tag.
 pub fn count_without_tag(namespace: &Namespace, tag: &str) -> Statement {
     Statement::new(COUNT_WITHOUT_TAG, [namespace.as_ref().into(), tag.into()])
 }
 
-pub fn read_count(mut rows: Vec<Row>) -> Result<usize, DbError> {
-    Columns::new("sessions", rows.pop().unwrap_or_default()).count("count")
+/// Reads the row of [`count_without_tag`].
+pub fn read_tags(mut rows: Vec<Row>) -> Result<(usize, String), DbError> {
+    let mut c = Columns::new("sessions", rows.pop().unwrap_or_default());
+    Ok((c.count("count")?, c.text("tag_ends")?))
 }

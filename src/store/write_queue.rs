@@ -83,6 +83,8 @@ pub struct Batch<E, B = ()> {
     pub statements: Vec<Statement>,
     /// The effects in the order in which they were queued.
     pub effects: Vec<E>,
+    /// Whether no other change depends on the batch, so that only its own effects fail if the database refuses it.
+    pub is_isolated: bool,
     bytes: usize,
     before_images: B,
     large_messages: Vec<(String, Message)>,
@@ -219,6 +221,17 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         if self.queue.machines.insert(id.to_owned()) {
             self.queue.bytes += ROW_BYTES;
         }
+    }
+
+    /// Adds a new machine without large values in an isolated batch, which is written before the queued changes. The database refuses
+    /// the batch if the machine belongs to another namespace.
+    pub fn add_machine(&mut self, namespace: &Namespace, machine: &Machine, effects: Vec<E>, before_images: B) {
+        let mut bulk = BulkStatements::new(namespace);
+        machines::upsert(&mut bulk, std::iter::once(machine));
+        let (statements, large_messages, values) = (bulk.statements, Vec::new(), Vec::new());
+        let bytes = ROW_BYTES + effects.iter().map(|effect| EFFECT_BYTES + effect.text_bytes()).sum::<usize>();
+        let is_isolated = true;
+        self.sealed.push_back(Batch { statements, effects, is_isolated, bytes, before_images, large_messages, values });
     }
 
     /// Deletes a machine, and drops its queued changes.
@@ -394,7 +407,7 @@ impl<B> Queue<B> {
         // A value that was replaced in the meantime is not written.
         let values = self.values.into_iter().filter(|value| is_current(value, cache)).collect();
         let (bytes, before_images) = (self.bytes, self.before_images);
-        Batch { statements, effects, bytes, before_images, large_messages, values }
+        Batch { statements, effects, is_isolated: false, bytes, before_images, large_messages, values }
     }
 
     /// Builds the statements. Deletions come first, because a new session may have the tag of a deleted one. Sessions come before the

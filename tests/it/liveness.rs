@@ -7,6 +7,7 @@ use crate::support::sqlite::{BatchKind, retryable_error};
 use crate::support::web::Web;
 use crate::support::{World, run_until_idle};
 use serde_json::{Value, json};
+use session_gateway_hub::hub::write::lookups::MAX_GROUPED_LOOKUPS;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_SMALL_COLUMNS;
 
@@ -286,6 +287,27 @@ async fn an_active_session_without_a_stored_timer_gets_a_full_timeout_after_a_re
     assert!(is_active(&world, &session).await);
     world.advance(6_000).await;
     assert!(!is_active(&world, &session).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sessions_that_disconnect_together_after_a_wake_are_read_in_one_batch() {
+    let world = World::new();
+    let mut web = world.web("all=true").await;
+    let mut clis = Vec::new();
+    for n in 0..MAX_GROUPED_LOOKUPS {
+        let session = world.create_session(&format!("/code/{n}")).await;
+        clis.push(world.live_cli(&session).await);
+    }
+    web.types().await;
+    clis.into_iter().for_each(|cli| cli.socket.close());
+    world.hibernate_and_wake().await;
+    let before = world.db.read_count();
+    world.advance(6_000).await;
+    for _ in 0..MAX_GROUPED_LOOKUPS {
+        assert_eq!(next_session_update(&mut web).await, json!({"disconnected": true}));
+    }
+    let lookups = world.db.read_batches()[before..].iter().filter(|batch| batch.len() > 1).count();
+    assert_eq!(lookups, 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -14,6 +14,7 @@ async fn the_tags_of_concurrent_requests_to_create_sessions_are_looked_up_togeth
     const REQUESTS: usize = 2 * MAX_GROUPED_LOOKUPS;
     let world = World::new();
     world.create_session("/code").await;
+    world.hibernate_and_wake().await;
     let before = world.db.read_count();
     let create = |creator| world.start("POST", "/cli/sessions", session_body(&format!("/code/{creator}")));
     let replies: Vec<_> = (0..REQUESTS).map(create).collect();

@@ -131,6 +131,46 @@ async fn the_path_check_returns_a_map_of_booleans() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_registration_of_a_machine_of_another_namespace_fails_no_other_change() {
+    let (world, _runner) = online_machine().await;
+    let neighbour = world.neighbour();
+    let session = neighbour.create_session("/code").await;
+    let mut cli = neighbour.live_cli(&session).await;
+    neighbour.register_machine("own").await;
+    let taken = json!({"id": "m", "metadata": {"host": "mine"}}).to_string();
+    for (n, is_large) in [(1, false), (2, false), (3, true)] {
+        let large = json!({"id": "m", "metadata": {"host": "mine", "text": "x".repeat(1_000_000)}}).to_string();
+        let refused = neighbour.start("POST", "/cli/machines", if is_large { large } else { taken.clone() });
+        assert_eq!(cli.send_message(&session, "hello").await["seq"], n);
+        refused.reply().await.assert_error(403, "forbidden");
+        let reads = neighbour.db.read_count();
+        neighbour.post("/cli/machines", &json!({"id": "own", "metadata": {"host": "box", "n": n}})).await.ok();
+        assert_eq!(neighbour.db.read_count(), reads, "the machines are still in memory");
+    }
+    assert_eq!(world.get("/cli/machines/m").await.ok()["machine"]["metadata"]["host"], "box");
+    assert_eq!(world.db.number("SELECT count(*) FROM value_parts"), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_concurrent_registrations_of_a_new_machine_the_later_ones_update_it() {
+    let world = World::new();
+    world.register_machine("other").await;
+    let mut web = world.web("all=true").await;
+    let register = |n| json!({"id": "m", "metadata": {"host": "box", "n": n}}).to_string();
+    let replies: Vec<_> = (1..=3).map(|n| world.start("POST", "/cli/machines", register(n))).collect();
+    for reply in replies {
+        reply.reply().await.ok();
+    }
+    for n in 1..=3 {
+        let data = web.next_event_of("machine-updated").await["data"].clone();
+        assert_eq!((&data["metadata"]["n"], &data["metadataVersion"], &data["seq"]), (&json!(n), &json!(n), &json!(n)));
+    }
+    world.hibernate_and_wake().await;
+    let machine = world.get("/cli/machines/m").await.ok()["machine"].clone();
+    assert_eq!((&machine["metadata"]["n"], &machine["metadataVersion"]), (&json!(3), &json!(3)));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_spawned_session_accepts_messages_at_once() {
     let (world, mut runner) = online_machine().await;
     let reply = post_action(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));

@@ -72,7 +72,7 @@ async fn sessions_are_evicted_by_size() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_requests_for_new_tags_read_each_tag_once_even_if_other_sessions_are_evicted() {
+async fn concurrent_requests_for_new_tags_read_no_tag_even_if_other_sessions_are_evicted() {
     let world = World::new();
     for n in 0..MAX_CACHED_SESSIONS {
         world.create_session(&format!("/{n}")).await;
@@ -84,11 +84,11 @@ async fn concurrent_requests_for_new_tags_read_each_tag_once_even_if_other_sessi
         reply.reply().await.ok();
     }
     let of_tags = |statement: &&Statement| statement.sql.contains("WHERE tag = ?1");
-    assert_eq!(world.db.read_batches()[reads..].iter().flatten().filter(of_tags).count(), 2_000);
+    assert_eq!(world.db.read_batches()[reads..].iter().flatten().filter(of_tags).count(), 0);
 }
 
 #[tokio::test(start_paused = true)]
-async fn concurrent_requests_load_each_new_session_once_even_if_active_sessions_fill_the_cache() {
+async fn concurrent_requests_load_no_new_session_even_if_active_sessions_fill_the_cache() {
     let world = World::new();
     let mut cli = world.bare_cli().await;
     for n in 0..MAX_CACHED_SESSIONS {
@@ -101,7 +101,7 @@ async fn concurrent_requests_load_each_new_session_once_even_if_active_sessions_
     for reply in created {
         reply.reply().await.ok();
     }
-    assert_eq!(world.db.read_batches()[reads..].iter().flatten().count(), 120, "one read for each tag");
+    assert_eq!(world.db.read_batches()[reads..].iter().flatten().count(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -44,7 +44,9 @@ async fn a_machine_is_registered_even_if_another_write_fails_during_the_registra
     world.register_machine("known").await;
     run_until_idle().await;
     world.db.hold_results(BatchKind::Reads);
-    let registered = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
+    // The id is looked up because the metadata is a large value.
+    let body = json!({"id": "m", "metadata": {"host": "box", "text": "x".repeat(1_000_000)}}).to_string();
+    let registered = world.start("POST", "/cli/machines", body);
     run_until_idle().await;
     assert_eq!(world.db.held_result_count(), 1, "the hub reads whether another namespace owns the id");
     fail_one_write(&world, &mut cli, &session).await;

@@ -9,6 +9,7 @@ use futures::channel::oneshot;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::model::event::Event;
+use crate::model::machine::Machine;
 use crate::model::message::Message;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
@@ -31,6 +32,8 @@ pub enum Effect {
     /// Answers a CLI.
     Reply(Reply),
     Publish(Event),
+    /// Adds a new machine to the cache.
+    AddMachine(Box<Machine>),
     /// Sends an update to the owner's CLIs, except the CLI that made the change.
     Update {
         owner: Owner,
@@ -84,6 +87,7 @@ impl MemorySize for Effect {
         match self {
             Self::Reply(reply) => reply.on_commit.memory_bytes() + reply.on_failure.len(),
             Self::Publish(event) => event.body.memory_bytes(),
+            Self::AddMachine(machine) => machine.text_bytes(),
             Self::Update { parts, .. } => parts.memory_bytes(),
             Self::Message { message, .. } => message.content.text().len(),
             Self::Notify(Notification { body, superseded, .. }) => {

@@ -25,6 +25,7 @@ use crate::hub::core::sessions::live_text::LiveTexts;
 use crate::hub::core::sessions::liveness::Liveness;
 use crate::hub::core::sessions::lookup::{Lookup, UnknownLocalId};
 use crate::hub::core::sessions::reminders::Reminders;
+use crate::hub::core::sessions::tags::Tags;
 use crate::hub::core::uploads::UploadSlots;
 use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
@@ -141,7 +142,8 @@ impl State {
         let is_in_use =
             |id: &str| !connections.clis_of_session(id).is_empty() || liveness.is_live(&Owner::Session(id.to_owned()));
         let session_bytes = cache.session_bytes();
-        let other_bytes = cache.machine_bytes() + cache.committed_bytes(write_queue);
+        let tag_bytes = cache.tags().map_or(0, Tags::bytes);
+        let other_bytes = cache.machine_bytes() + tag_bytes + cache.committed_bytes(write_queue);
         memory_reservations.cache.resize(session_bytes + other_bytes + cache.session_list.bytes());
         let surplus = surplus(&memory_reservations.budget);
         let min_bytes = MIN_CACHED_BYTES.saturating_sub(cache.session_list.bytes_without_json());

@@ -15,6 +15,7 @@ use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
 use crate::hub::core::sessions::lookup::UnknownLocalId;
+use crate::hub::core::sessions::tags::Tags;
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
@@ -135,8 +136,8 @@ impl Hub {
         })
     }
 
-    /// Loads the session with a tag, and waits while a merge locks the session. If no session has the tag, counts the sessions
-    /// of the namespace, unless they were counted before.
+    /// Loads the session with a tag, and waits while a merge locks the session. If no session has the tag, reads the tags of the
+    /// namespace, unless they were read before: then a new tag needs no query.
     pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
@@ -148,23 +149,27 @@ impl Hub {
                 }
                 continue;
             }
+            let may_exist = self.turn().cache.tags().is_none_or(|tags| tags.may_contain(tag));
+            if !may_exist {
+                return Ok(());
+            }
             let ticket = self.begin_read().await?;
             let namespace = &self.config.namespace;
             let mut statements = vec![store::select_by_tag(namespace, tag)];
-            if self.turn().cache.session_count().is_none() {
+            if self.turn().cache.tags().is_none() {
                 statements.push(summaries::count_without_tag(namespace, tag));
             }
             let mut results = self.read_beside_log(Box::pin(self.look_up(statements))).await?.into_iter();
             let found = store::read_by_tag(namespace, results.next().unwrap_or_default())?;
-            let count = results.next().map(summaries::read_count).transpose()?;
+            let tags = results.next().map(summaries::read_tags).transpose()?;
             let mut turn = self.turn();
             let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Tag(tag)) else { continue };
             if let Some(session) = found {
                 turn.insert_loaded(&read, session);
                 continue;
             }
-            if let Some(count) = count {
-                turn.cache.set_session_count(read, count);
+            if let Some((count, ends)) = tags {
+                turn.cache.insert_tags(read, Tags::new(count, ends));
             }
             return Ok(());
         }

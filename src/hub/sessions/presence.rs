@@ -4,12 +4,15 @@
 use crate::hub::turn::Turn;
 use std::sync::Arc;
 
+use futures::future::join_all;
+
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
 use crate::hub::write::large;
+use crate::hub::write::lookups::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -124,12 +127,17 @@ impl Hub {
         }
         let hub = Arc::clone(self);
         self.rt.spawn(Box::pin(async move {
-            for id in ids {
-                // After a wake, a deadline may belong to a session that was deleted.
-                let is_loaded = hub.load_session(&id).await.is_ok();
-                let mut turn = hub.turn();
-                if is_loaded && turn.cache.entry(&id).is_some_and(|entry| entry.session.disconnected) {
-                    let _ = turn.publish_session(&id, |_| Changes { disconnected: Some(true), ..Changes::default() });
+            for ids in ids.chunks(MAX_GROUPED_LOOKUPS) {
+                // Concurrent loads share a batch.
+                join_all(ids.iter().map(|id| hub.load_session(id))).await;
+                for id in ids {
+                    // After a wake, a deadline may belong to a session that was deleted.
+                    let is_loaded = hub.load_session(id).await.is_ok();
+                    let mut turn = hub.turn();
+                    if is_loaded && turn.cache.entry(id).is_some_and(|entry| entry.session.disconnected) {
+                        let _ =
+                            turn.publish_session(id, |_| Changes { disconnected: Some(true), ..Changes::default() });
+                    }
                 }
             }
             hub.start_commit();

@@ -14,14 +14,17 @@ impl Hub {
     /// Returns what the namespace uses. Reads the database unless the figures are in memory.
     pub async fn usage(self: &Arc<Self>) -> Result<Usage, Error> {
         self.count_stored_bytes().await?;
-        // No session has an empty tag, so this counts the sessions.
-        self.load_by_tag("").await?;
+        let is_counted = self.turn().cache.tags().is_some();
+        if !is_counted {
+            // No session has an empty tag, so this counts the sessions.
+            self.load_by_tag("").await?;
+        }
         let turn = self.turn();
         let quotas = &self.config.quotas;
         Ok(Usage {
             bytes: turn.stored_bytes.get().unwrap_or(0),
             max_bytes: quotas.max_bytes,
-            sessions: turn.cache.session_count().unwrap_or(0),
+            sessions: turn.cache.tags().map_or(0, |tags| tags.session_count),
             max_sessions: quotas.max_sessions(),
         })
     }
@@ -51,7 +54,7 @@ impl Turn<'_> {
     pub(super) fn check_session_quotas(&self) -> Result<bool, Error> {
         let max = self.hub.config.quotas.max_sessions();
         let resumes = self.state.in_flight.count_resumes(self.hub.rt.now()).min(MAX_SESSIONS_ABOVE_QUOTA);
-        if self.state.cache.session_count().is_some_and(|count| count >= max + resumes) {
+        if self.state.cache.tags().is_some_and(|tags| tags.session_count >= max + resumes) {
             return Err(Error::TooManySessions(max));
         }
         if resumes > 0 { Ok(true) } else { self.check_storage() }

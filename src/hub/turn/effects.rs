@@ -19,6 +19,7 @@ impl Turn<'_> {
             match effect {
                 Effect::Reply(reply) => self.send_committed_reply(reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
+                Effect::AddMachine(machine) => self.state.cache.insert_durable_machine(*machine),
                 Effect::Update { owner, except, parts } => {
                     let to = all_except(self.state.connections.clis_of_owner(&owner), except);
                     if !to.is_empty() {
@@ -76,7 +77,11 @@ impl Turn<'_> {
                 // The session or machine should have become inactive, but is still active in the database. The hub tries again
                 // at the next deadline.
                 Effect::BecameInactive(owner) => self.start_deadline(owner),
-                Effect::Publish(_) | Effect::Update { .. } | Effect::Message { .. } | Effect::Notify(_) => {}
+                Effect::Publish(_)
+                | Effect::AddMachine(_)
+                | Effect::Update { .. }
+                | Effect::Message { .. }
+                | Effect::Notify(_) => {}
             }
         }
     }

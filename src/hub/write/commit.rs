@@ -1,6 +1,6 @@
 //! Group commit. A use case adds its changes to the write queue; they are committed in batches. The effects of a batch run when it
 //! is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch with an unknown outcome. After a failed batch, the
-//! cache is cleared, because it contains changes that were never written.
+//! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -65,7 +65,6 @@ impl Hub {
         let (sender, committed) = oneshot::channel();
         self.turn().write_queue.on_commit(Effect::Resolve(sender));
         self.start_commit();
-        let interrupted = || Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into());
         committed.await.unwrap_or_else(|_| Err(interrupted()))
     }
 
@@ -103,6 +102,15 @@ impl Hub {
             let started_at = self.rt.now();
             let has_statements = !batch.statements.is_empty();
             let written = self.write_batch(&mut batch, lookup).await;
+            if let Err(error @ DbError::Refused(_)) = &written
+                && batch.is_isolated
+            {
+                let mut turn = self.turn();
+                turn.write_queue.finish_batch();
+                turn.fail_effects(batch.effects.into_iter(), &Error::from(error.clone()));
+                turn.withdraw_failed_events(error);
+                continue;
+            }
             let metrics = &self.telemetry.metrics;
             let took_ms = self.rt.now().saturating_sub(started_at);
             metrics.count(if written.is_ok() { Counter::CommitWritten } else { Counter::CommitFailed });
@@ -164,6 +172,11 @@ impl Hub {
     pub(in crate::hub) async fn write_access(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
         self.access.batch(&mut statements).await.map(drop)
     }
+}
+
+/// The error of a caller whose commit was abandoned.
+pub(in crate::hub) fn interrupted() -> Error {
+    Error::Unavailable("The hub was interrupted while it saved the change. Try again.".into())
 }
 
 impl Turn<'_> {

@@ -157,8 +157,8 @@ async fn invalid_columns_of_summaries_are_errors() {
         ("found", Number),
     ]);
     check("sessions", &columns, async |db| load_summaries(db, &team_namespace()).await.map(drop)).await;
-    check("sessions", &[("count", Number)], async |db| {
-        summaries::read_count(query(db, summaries::count_without_tag(&team_namespace(), "t")).await?).map(drop)
+    check("sessions", &[("count", Number), ("tag_ends", Text)], async |db| {
+        summaries::read_tags(query(db, summaries::count_without_tag(&team_namespace(), "t")).await?).map(drop)
     })
     .await;
 }

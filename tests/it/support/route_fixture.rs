@@ -22,6 +22,8 @@ const MACHINES: [&str; 2] = ["box-1", "their-box"];
 /// The pending permission request.
 const REQUEST_ID: &str = "r1";
 
+const COUNT_CHANGED_ROWS: &str = "SELECT total_changes()";
+
 pub struct RouteFixture {
     pub world: World,
     pub route: &'static Route,
@@ -31,8 +33,8 @@ pub struct RouteFixture {
     pub cli: Cli,
     pub runner: Cli,
     subscribers: [Socket; 2],
-    /// The number of writes before the request of the test.
-    write_count: usize,
+    /// The number of rows that were written before the request of the test. A refused write changes none.
+    changed_rows: i64,
 }
 
 /// An agent state with the pending request, which asks for a command.
@@ -142,8 +144,8 @@ impl RouteFixture {
             world.db.execute(&sql);
             world.hibernate_and_wake().await;
         }
-        let write_count = world.db.write_count();
-        Self { world, route, session, placeholders, cli, runner, subscribers, write_count }
+        let changed_rows = world.db.number(COUNT_CHANGED_ROWS);
+        Self { world, route, session, placeholders, cli, runner, subscribers, changed_rows }
     }
 
     /// Replaces the placeholders in a text.
@@ -378,8 +380,8 @@ impl RouteFixture {
             return;
         }
         assert_eq!(
-            self.world.db.write_count(),
-            self.write_count,
+            self.world.db.number(COUNT_CHANGED_ROWS),
+            self.changed_rows,
             "{} {}: unexpected write",
             self.route.method,
             self.route.path

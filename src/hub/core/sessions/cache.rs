@@ -13,8 +13,8 @@ use crate::hub::core::sessions::before_images::{BeforeImages, Committed, HubQueu
 use crate::hub::core::sessions::cached_session::{CachedSession, ENTRY_BYTES};
 use crate::hub::core::sessions::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::core::sessions::session_list::{ListRequest, SessionList, encode_list_page};
+use crate::hub::core::sessions::tags::Tags;
 use crate::limits::MIN_CACHED_BYTES;
-use crate::model::large::InlineOrLarge;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
@@ -55,8 +55,8 @@ pub struct Cache {
     id_by_tag: HashMap<String, String>,
     /// The summaries of the sessions that are not cached, for the list.
     pub session_list: SessionList,
-    /// The number of sessions in the namespace; `None` until they are counted.
-    session_count: Option<usize>,
+    /// `None` until they are read.
+    tags: Option<Tags>,
     pub evictions: Evictions,
     use_count: u64,
     /// `None` until they are loaded.
@@ -149,7 +149,7 @@ impl Cache {
     pub fn insert_created(&mut self, session: Session, images: &mut BeforeImages) {
         let id = session.id.clone();
         record_before_image(&mut images.sessions, &id, || Committed::Absent);
-        self.session_count = self.session_count.map(|count| count + 1);
+        self.tags.iter_mut().for_each(|tags| tags.add_session(&session.tag));
         self.insert(session);
         if let Some(entry) = self.entry_mut_without_before_image(&id) {
             entry.local_ids = Some(LocalIds::from_rows(Vec::new(), 0));
@@ -170,7 +170,7 @@ impl Cache {
     pub fn remove(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(mut entry) = self.evict_entry(id) {
             record_before_image(&mut images.sessions, id, || Committed::present(entry.take_before_image()));
-            self.session_count = self.session_count.map(|count| count.saturating_sub(1));
+            self.tags.iter_mut().for_each(|tags| tags.session_count = tags.session_count.saturating_sub(1));
             self.session_list.invalidate();
         }
     }
@@ -180,14 +180,14 @@ impl Cache {
         self.sessions.len()
     }
 
-    /// Returns the number of sessions in the namespace; `None` until they are counted.
-    pub fn session_count(&self) -> Option<usize> {
-        self.session_count
+    /// Returns the tags of the namespace; `None` until they are read.
+    pub fn tags(&self) -> Option<&Tags> {
+        self.tags.as_ref()
     }
 
-    /// Sets the number of sessions in the namespace, unless they were counted before.
-    pub fn set_session_count(&mut self, _: CurrentRead, count: usize) {
-        self.session_count.get_or_insert(count);
+    /// Inserts the tags of the namespace, unless they were read before.
+    pub fn insert_tags(&mut self, _: CurrentRead, tags: Tags) {
+        self.tags.get_or_insert(tags);
     }
 
     fn evict_entry(&mut self, id: &str) -> Option<CachedSession> {
@@ -372,6 +372,13 @@ impl Cache {
         }
     }
 
+    /// Inserts a new machine that is durable. Does nothing while the machines are not loaded.
+    pub fn insert_durable_machine(&mut self, machine: Machine) {
+        if let Some(machines) = &mut self.machines {
+            machines.insert(machine.id.clone(), machine);
+        }
+    }
+
     pub fn remove_machine(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
             record_before_image(&mut images.machines, id, || Committed::present(machine));
@@ -411,8 +418,7 @@ fn uncount<'a>(
 }
 
 fn machine_bytes(m: &Machine) -> usize {
-    let values = [&m.metadata, &m.runner_state].into_iter().filter_map(InlineOrLarge::json);
-    ENTRY_BYTES + m.id.len() + values.map(|value| value.text().len()).sum::<usize>()
+    ENTRY_BYTES + m.id.len() + m.text_bytes()
 }
 
 impl CacheView for Cache {

@@ -2,6 +2,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::model::json::Json;
+use crate::model::large::InlineOrLarge;
 use crate::model::namespace::Namespace;
 
 /// A limit that no test reaches.

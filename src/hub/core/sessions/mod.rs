@@ -15,3 +15,4 @@ pub mod liveness;
 pub mod lookup;
 pub mod reminders;
 pub mod session_list;
+pub mod tags;
