@@ -1,6 +1,7 @@
-// Parses the command lines of the scripts.
+// Parses the command lines of the scripts, with Node's own parser: `npm run dev` and `npm test` start before npm has installed a library.
 
 import { parseArgs } from 'node:util';
+import { closeMatches } from './close-matches.mjs';
 import { UsageError } from './errors.mjs';
 import { IS_PACKAGE } from './paths.mjs';
 
@@ -23,14 +24,17 @@ export function parseCommandLine(args, usage, known, { words = false } = {}) {
   if (optionTakenByNpm) {
     throw new UsageError(`npm did not pass --${optionTakenByNpm} to the script.`, `Put two dashes before the options.\n${usage}`);
   }
+  /** @type {import('node:util').ParseArgsOptionsConfig} */
+  const options = { ...known, help: { type: 'boolean', short: 'h', default: false } };
   try {
-    /** @type {import('node:util').ParseArgsOptionsConfig} */
-    const options = { ...known, help: { type: 'boolean', short: 'h', default: false } };
     const { values, positionals } = parseArgs({ args, options, allowPositionals: words });
     return /** @type {any} */ (words ? { ...values, words: positionals } : values);
   } catch (error) {
     if (!String(error.code).startsWith('ERR_PARSE_ARGS_')) throw error;
     // Only the first sentence of Node's message is for users.
-    throw new UsageError(`${error.message.split(/\. |\n/)[0].replace(/\.$/, '')}.`, usage);
+    const message = `${error.message.split(/\. |\n/)[0].replace(/\.$/, '')}.`;
+    const unknown = /^Unknown option '--([^']+)'/.exec(message)?.[1];
+    const [similar] = unknown === undefined ? [] : closeMatches(unknown, Object.keys(options));
+    throw new UsageError(similar === undefined ? message : `${message} Did you mean --${similar}?`, usage);
   }
 }

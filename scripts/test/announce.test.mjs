@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { createServer } from 'node:http';
 import test from 'node:test';
-import { announce } from '../lib/hub/announce.mjs';
+import { announce } from '../product/hub/announce.mjs';
 
 for (const { what, status, body, isNamespaceToken } of [
   { what: 'with a link', status: 200, body: { code: 'ABCD-EFGH', expiresAt: Date.now() + 300_000 }, isNamespaceToken: false },

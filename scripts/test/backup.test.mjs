@@ -8,11 +8,12 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
-import { MAX_STATEMENT_BYTES, splitBackup } from '../lib/backup/split.mjs';
-import { StatementScanner } from '../lib/backup/statements.mjs';
+import { MAX_STATEMENT_BYTES, splitBackup } from '../product/backup/split.mjs';
+import { StatementScanner } from '../product/backup/statements.mjs';
 import { UserError } from '../lib/errors.mjs';
+import { ROOT } from '../lib/paths.mjs';
 
-const SCRIPT = fileURLToPath(new URL('../split-backup.mjs', import.meta.url));
+const SCRIPT = fileURLToPath(new URL('../product/split-backup.mjs', import.meta.url));
 const MIGRATIONS = new URL('../../migrations/', import.meta.url);
 
 /** @returns {string[]} the statements of a text that arrives in chunks of `size` bytes, and the text after the last statement */
@@ -237,8 +238,8 @@ test('a statement that cannot be split is refused with the reason', async () => 
 });
 
 test('git ignores exports in the project, and tracks migrations', () => {
-  const isIgnored = (file) => spawnSync('git', ['check-ignore', '--quiet', '--no-index', file], { cwd: path.dirname(SCRIPT) }).status === 0;
-  const files = ['../backup.sql', '../backup-split.sql', '../docs/export.sql', '../migrations/0099_new.sql'];
+  const isIgnored = (file) => spawnSync('git', ['check-ignore', '--quiet', '--no-index', file], { cwd: ROOT }).status === 0;
+  const files = ['backup.sql', 'backup-split.sql', 'docs/export.sql', 'migrations/0099_new.sql'];
   assert.deepEqual(files.map(isIgnored), [true, true, true, false]);
 });
 

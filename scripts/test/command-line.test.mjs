@@ -38,7 +38,7 @@ for (const command of COMMANDS) {
 /** Runs `npm run token`. @param {string[]} args @param {string} [secret] in the variable CLI_API_TOKEN */
 const token = (args, secret = 'a-secret-of-tests') => {
   const env = { ...process.env, CLI_API_TOKEN: secret };
-  return spawnSync(process.execPath, [inProject('scripts', 'token.mjs'), ...args], { cwd: ROOT, encoding: 'utf8', env });
+  return spawnSync(process.execPath, [inProject('scripts', 'product', 'token.mjs'), ...args], { cwd: ROOT, encoding: 'utf8', env });
 };
 
 test('token prints its usage for --help, and a token only for a valid namespace', () => {
@@ -65,7 +65,7 @@ test('the secret is not sent to another computer without encryption, and that of
 test('an option that npm did not pass to the script is an error', () => {
   // `npm run dev --port 9000`
   const env = { ...process.env, npm_config_port: '9000' };
-  const refused = spawnSync(process.execPath, [inProject('scripts', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });
+  const refused = spawnSync(process.execPath, [inProject('scripts', 'dev', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });
   assert.deepEqual([refused.status, refused.stdout], [2, '']);
   assert.match(refused.stderr, /npm did not pass --port to the script\.\nPut two dashes .*\nUsage: npm run dev -- \[options\]/);
 });
@@ -112,12 +112,18 @@ test('options are parsed, with their defaults', () => {
   assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [], help: false });
   const given = parseCommandLine(['--port=2', '--only', 'a', '--only', 'b'], 'usage', known);
   assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'], help: false });
-  assert.throws(
-    () => parseCommandLine(['--prot', '2'], 'usage', known),
-    (error) => {
-      assert.ok(error instanceof UsageError);
-      assert.deepEqual([error.message, error.hint], ["Unknown option '--prot'.", 'usage']);
-      return true;
-    },
-  );
+  const unknown = [
+    ['--ports', "Unknown option '--ports'. Did you mean --port?"],
+    ['--xyz', "Unknown option '--xyz'."],
+  ];
+  for (const [option, message] of unknown) {
+    assert.throws(
+      () => parseCommandLine([option, '2'], 'usage', known),
+      (error) => {
+        assert.ok(error instanceof UsageError);
+        assert.deepEqual([error.message, error.hint], [message, 'usage']);
+        return true;
+      },
+    );
+  }
 });

@@ -5,14 +5,14 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parse } from 'smol-toml';
-import { changesBetween } from '../lib/deploy/changelog.mjs';
-import { makeConfig, mergeDeployment } from '../lib/deploy/config.mjs';
+import { changesBetween } from '../product/deploy/changelog.mjs';
+import { makeConfig, mergeDeployment } from '../product/deploy/config.mjs';
 import { inProject } from '../lib/paths.mjs';
 
 const TOML = readFileSync(inProject('wrangler.toml'), 'utf8');
 const ID = '5f0d2b0a-0000-4000-8000-000000000001';
 
-/** @param {string} toml @param {string} env @param {import('../lib/deploy/record.mjs').Deployment} [settings] of deployment.json */
+/** @param {string} toml @param {string} env @param {import('../product/deploy/record.mjs').Deployment} [settings] of deployment.json */
 function configOf(toml, env, settings) {
   const base = /** @type {Record<string, any>} */ (parse(toml));
   return /** @type {Record<string, any>} */ (makeConfig(base, env, mergeDeployment(base, env, settings)));

@@ -6,10 +6,10 @@ import path from 'node:path';
 import test from 'node:test';
 import { parse } from 'yaml';
 import { AGENTS } from '../../cli/src/agents.mjs';
-import { PAGES, parsePattern, readConversations, readEvents, readRequests } from '../lib/exchanges.mjs';
+import { PAGES, parsePattern, readConversations, readEvents, readRequests } from './support/exchanges.mjs';
 import { ROOT, inProject } from '../lib/paths.mjs';
-import { OPERATIONS, generateParts } from '../lib/reference.mjs';
-import { matchRoute } from '../lib/routes.mjs';
+import { OPERATIONS, generateParts } from './support/reference.mjs';
+import { matchRoute } from './support/routes.mjs';
 
 /** Paths of generated files, which are not in git. */
 const GENERATED = ['web/dist', 'web/types'];
@@ -78,10 +78,17 @@ test('the files and names of each step of a recipe exist, the names in a file of
     const named = [...paths.flatMap(filesNamed), ...linked];
     const texts = (named.length === 0 ? sources : named).filter((file) => /\.\w+$/.test(file)).map(read);
     const names = others.filter((text) => !isPath(text) && !isRoute(text)).map((text) => text.replace(/!$|\(\)$/, ''));
-    const isKnown = (name) => texts.some((text) => new RegExp(`(?<![\\w-])${RegExp.escape?.(name) ?? name}(?![\\w-])`).test(text));
+    const isKnown = (name) => {
+      const word = new RegExp(`(?<![\\w-])${name.replaceAll(/\W/g, '\\$&')}(?![\\w-])`);
+      return texts.some((text) => word.test(text));
+    };
+    const isRegistered = (text) => {
+      const [method, address] = text.split(' ');
+      return matchRoute(method, address) !== undefined;
+    };
     return [
       ...paths.filter((name) => filesNamed(name).length === 0),
-      ...others.filter((text) => isRoute(text) && matchRoute(...text.split(' ')) === undefined),
+      ...others.filter((text) => isRoute(text) && !isRegistered(text)),
       ...names.filter((name) => !isKnown(name)),
     ].map((name) => `${name} in: ${step.slice(0, 60)}`);
   });

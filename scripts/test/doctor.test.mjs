@@ -12,7 +12,7 @@ test('doctor marks what is not installed as missing, with the command that insta
   const empty = mkdtempSync(path.join(tmpdir(), 'doctor-'));
   t.after(() => rmSync(empty, { recursive: true }));
   const env = { ...process.env, PATH: empty };
-  const { stdout } = spawnSync(process.execPath, [inProject('scripts', 'doctor.mjs')], { env, encoding: 'utf8' });
+  const { stdout } = spawnSync(process.execPath, [inProject('scripts', 'product', 'doctor.mjs')], { env, encoding: 'utf8' });
   assert.match(stdout, /^missing +agents +None is on the PATH.* npm install -g @anthropic-ai\/claude-code@\d/m);
   assert.match(stdout, /^missing +git +It is not on the PATH of this computer\. .*https:\/\/git-scm\.com$/m);
 });

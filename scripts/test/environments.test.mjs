@@ -7,13 +7,13 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
-import { checkEnvironment } from '../lib/environments.mjs';
+import { checkEnvironment } from '../product/deploy/environments.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
-import { LOCAL_COMMAND_ENV } from '../lib/wrangler.mjs';
+import { LOCAL_COMMAND_ENV } from '../product/hub/wrangler.mjs';
 
 /** Runs `npm run wrangler -- ARGS`. */
 function wrangler(...args) {
-  const { status, stdout, stderr } = spawnSync(process.execPath, [inProject('scripts', 'wrangler.mjs'), ...args], {
+  const { status, stdout, stderr } = spawnSync(process.execPath, [inProject('scripts', 'product', 'wrangler.mjs'), ...args], {
     cwd: ROOT,
     env: { ...process.env, ...LOCAL_COMMAND_ENV },
     encoding: 'utf8',

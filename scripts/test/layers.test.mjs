@@ -5,15 +5,15 @@ import { readdirSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import typescript from 'typescript';
-import { CHECKS } from '../lib/gate/checks.mjs';
+import { CHECKS } from '../gate/checks.mjs';
 import { ROOT } from '../lib/paths.mjs';
 
 /** The layers: all folders with source files, the lowest first. A file imports only files of its own folder and of earlier folders. */
 const LAYERS = `
   packages/cli-kit/src cli/src/translate cli/src cli examples/shell-agent/src examples/shell-agent src/platform web web/src/api
-  web/src/content web/src/ui web/src/state web/src/views web/src scripts/lib scripts/lib/gate scripts/lib/clients scripts/lib/backup
-  scripts/lib/smoke scripts/lib/deploy scripts/lib/hub scripts/lib/namespace scripts/lib/package bench/floor bench/lib bench/scenarios
-  bench scripts packages/cli-kit/test/support packages/cli-kit/test cli/test/support cli/test/translate/support cli/test/translate
+  web/src/content web/src/ui web/src/state web/src/views web/src scripts/lib scripts/build scripts/product/clients scripts/product/backup
+  scripts/product/smoke scripts/product/hub scripts/product/deploy scripts/product/namespace scripts/product scripts/dev/package
+  bench/floor bench/lib bench/scenarios bench scripts/dev scripts/gate scripts/test/support packages/cli-kit/test/support packages/cli-kit/test cli/test/support cli/test/translate/support cli/test/translate
   cli/test/agents/model cli/test/agents cli/test/soak cli/test examples/shell-agent/test/support examples/shell-agent/test
   web/test/support web/test tests/e2e/lib tests/e2e/lib/crash tests/e2e/agents tests/e2e/console tests/e2e/load tests/e2e scripts/test
 `.match(/\S+/g);

@@ -10,18 +10,18 @@ import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
-import { describeOtherVersion, findBrowser } from '../lib/browser.mjs';
-import { CHECKS } from '../lib/gate/checks.mjs';
+import { describeOtherVersion, findBrowser } from '../gate/browser.mjs';
+import { CHECKS } from '../gate/checks.mjs';
 import { closeMatches } from '../lib/close-matches.mjs';
 import { namespaceToken } from '../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../lib/errors.mjs';
 import { refuseLinks } from '../lib/npm.mjs';
-import { buildPrevious, findPreviousCommit } from '../lib/previous.mjs';
+import { buildPrevious, findPreviousCommit } from '../build/previous.mjs';
 import { cargoProgress, formatDuration, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
-import { adaptBindings } from '../lib/worker.mjs';
-import { isProjectWarning } from '../lib/wrangler.mjs';
+import { adaptBindings } from '../build/worker.mjs';
+import { isProjectWarning } from '../product/hub/wrangler.mjs';
 
 test('packages are not installed through a link to the packages of another project', (t) => {
   const root = mkdtempSync(path.join(tmpdir(), 'hub-link-'));

@@ -6,7 +6,7 @@ import test from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { parse } from 'yaml';
 import { inProject } from '../lib/paths.mjs';
-import { ROUTES } from '../lib/routes.mjs';
+import { ROUTES } from './support/routes.mjs';
 
 const api = parse(readFileSync(inProject('docs', 'openapi.yaml'), 'utf8'));
 

@@ -6,10 +6,10 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { manifestOf, unregisteredDependencies, unresolvedImports } from '../../tests/e2e/lib/package-contents.mjs';
 import { AGENTS } from '../../cli/src/agents.mjs';
-import { lockFor } from '../lib/lock-file.mjs';
-import { HUB_DEPENDENCIES, HUB_FILES } from '../lib/package/files.mjs';
-import { withoutMissingFiles } from '../lib/package/readme.mjs';
-import { packAgent } from '../lib/package/staging.mjs';
+import { lockFor } from '../build/lock-file.mjs';
+import { HUB_DEPENDENCIES, HUB_FILES } from '../dev/package/files.mjs';
+import { withoutMissingFiles } from '../dev/package/readme.mjs';
+import { packAgent } from '../dev/package/staging.mjs';
 import { ROOT } from '../lib/paths.mjs';
 
 const { packages: LOCK } = JSON.parse(readFileSync(path.join(ROOT, 'package-lock.json'), 'utf8'));
@@ -65,7 +65,7 @@ test('the lock files of the packages and of the agents have checksums, no addres
 });
 
 /** The imports that only a clone of the repository runs: they are behind `IS_PACKAGE`. */
-const REPOSITORY_IMPORTS = ['setup', 'build', 'console'].map((name) => `scripts/lib/prepare.mjs imports ./${name}.mjs`);
+const REPOSITORY_IMPORTS = ['setup', 'build', 'console'].map((name) => `scripts/build/prepare.mjs imports ./${name}.mjs`);
 
 test('each import of a module of the hub’s package is a listed file, or a package in `HUB_DEPENDENCIES`', () => {
   const isListed = (file) => HUB_FILES.some((entry) => file === entry || file.startsWith(`${entry}/`));

@@ -5,9 +5,9 @@ import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, write
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import test from 'node:test';
-import { CHECKS } from '../lib/gate/checks.mjs';
-import { keysOf } from '../lib/gate/passes.mjs';
-import { expiredEntries } from '../lib/gate/quarantine.mjs';
+import { CHECKS } from '../gate/checks.mjs';
+import { keysOf } from '../gate/passes.mjs';
+import { expiredEntries } from '../gate/quarantine.mjs';
 import { inProject } from '../lib/paths.mjs';
 
 const REMEMBERED = CHECKS.filter(({ isLong }) => !isLong);
@@ -22,7 +22,7 @@ test('a change of any input changes the key of a check, and other changes do not
   for (const check of REMEMBERED) {
     const own = check.files?.().slice(0, 2) ?? [check.title];
     const files = check.inputs.map((input) => (statSync(inProject(input)).isDirectory() ? `${input}/some/file` : input));
-    const inputs = ['package-lock.json', 'scripts/lib/gate/checks.mjs', ...files, ...(check.files ? own.slice(0, 1) : [])];
+    const inputs = ['package-lock.json', 'scripts/gate/checks.mjs', ...files, ...(check.files ? own.slice(0, 1) : [])];
     inputs.forEach((file) => write(file, 'old'));
     const keys = keysOf(check, own, root);
     for (const file of inputs) {

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { UserError } from '../lib/errors.mjs';
-import { runChecks, summarize } from '../lib/gate/phases.mjs';
-import { QUARANTINE } from '../lib/gate/quarantine.mjs';
+import { runChecks, summarize } from '../gate/phases.mjs';
+import { QUARANTINE } from '../gate/quarantine.mjs';
 
 const OPTIONS = { verbose: false };
 

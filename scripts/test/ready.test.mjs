@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import test from 'node:test';
 import { UserError } from '../lib/errors.mjs';
-import { HubRefusedError, waitUntilReady } from '../lib/ready.mjs';
-import { startServer } from './fake-server.mjs';
+import { HubRefusedError, waitUntilReady } from '../product/hub/ready.mjs';
+import { startServer } from './support/fake-server.mjs';
 
 const OK = { status: 200, body: { status: 'ok' } };
 const unavailable = (error) => ({ status: 503, body: { error, code: 'hub_unavailable' } });

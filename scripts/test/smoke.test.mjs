@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { checkSleep } from '../lib/smoke/checks.mjs';
-import { Failure, Skipped, SmokeClient } from '../lib/smoke/client.mjs';
-import { Figures, parseServerTiming } from '../lib/smoke/figures.mjs';
-import { describeReport } from '../lib/smoke/report.mjs';
-import { startServer } from './fake-server.mjs';
+import { checkSleep } from '../product/smoke/checks.mjs';
+import { Failure, Skipped, SmokeClient } from '../product/smoke/client.mjs';
+import { Figures, parseServerTiming } from '../product/smoke/figures.mjs';
+import { describeReport } from '../product/smoke/report.mjs';
+import { startServer } from './support/fake-server.mjs';
 
 /**
  * Starts a hub that has only sessions.

@@ -9,7 +9,7 @@ import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
 import { inProject } from '../lib/paths.mjs';
-import { startServer } from './fake-server.mjs';
+import { startServer } from './support/fake-server.mjs';
 
 const AT = Date.UTC(2026, 10, 2, 9, 30);
 
@@ -45,7 +45,7 @@ async function runStatus(t, hub, ...args) {
   t.after(() => rmSync(home, { recursive: true, force: true }));
   const { npm_config_hub: _, ...environment } = process.env;
   const env = { ...environment, CLI_API_TOKEN: 'secret:team', SESSION_GATEWAY_HOME: home };
-  const child = spawn(process.execPath, [inProject('scripts', 'status.mjs'), '--hub', hub, ...args], { env });
+  const child = spawn(process.execPath, [inProject('scripts', 'product', 'status.mjs'), '--hub', hub, ...args], { env });
   const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, 'close')]);
   return { code, stdout, stderr };
 }

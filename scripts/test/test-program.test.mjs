@@ -25,7 +25,7 @@ async function runFiles(t, contents) {
   const options = JSON.stringify({ files, concurrency: 1, timeoutMs: 60_000 });
   // Inside of a test, Node's runner would report to this test.
   const env = { NODE_TEST_CONTEXT: undefined };
-  const output = await run(process.execPath, [inProject('scripts', 'lib', 'gate', 'test-program.mjs'), options], { env });
+  const output = await run(process.execPath, [inProject('scripts', 'gate', 'test-program.mjs'), options], { env });
   return output
     .trim()
     .split('\n')

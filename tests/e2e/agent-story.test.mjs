@@ -5,7 +5,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { connectCli } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli } from '../../scripts/product/clients/cli.mjs';
 import { EXAMPLE, isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { start } from './lib/children.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';

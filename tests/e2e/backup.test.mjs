@@ -8,9 +8,9 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { isDeepStrictEqual, promisify } from 'node:util';
-import { LOCAL_COMMAND_ENV, wranglerCommand } from '../../scripts/lib/wrangler.mjs';
+import { LOCAL_COMMAND_ENV, wranglerCommand } from '../../scripts/product/hub/wrangler.mjs';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
 const run = promisify(execFile);
@@ -37,7 +37,7 @@ test('every row of an exported database with large rows is restored into an empt
   await fillDatabase(t, source);
 
   const backup = path.join(folder, 'backup.sql');
-  const script = path.join(ROOT, 'scripts', 'wrangler.mjs');
+  const script = path.join(ROOT, 'scripts', 'product', 'wrangler.mjs');
   await run(process.execPath, [script, 'd1', 'export', 'DB', '--local', '--output', backup, '--cwd', source], {
     env: { ...process.env, ...LOCAL_COMMAND_ENV },
   });
@@ -48,7 +48,12 @@ test('every row of an exported database with large rows is restored into an empt
   );
 
   const split = path.join(folder, 'split.sql');
-  const { stdout, stderr } = await run(process.execPath, [path.join(ROOT, 'scripts', 'split-backup.mjs'), backup, '--out', split]);
+  const { stdout, stderr } = await run(process.execPath, [
+    path.join(ROOT, 'scripts', 'product', 'split-backup.mjs'),
+    backup,
+    '--out',
+    split,
+  ]);
   assert.match(
     stdout,
     /Long statements that were split: [5-9]\.\nRows whose JSON the export had changed, and which were repaired: [2-9]\./,

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { ROUTES } from '../../scripts/lib/routes.mjs';
+import { ROUTES } from '../../scripts/test/support/routes.mjs';
 import { assertRefusal, sendRaw } from './lib/raw-request.mjs';
 import { startUnchangedHub } from './lib/unchanged-hub.mjs';
 

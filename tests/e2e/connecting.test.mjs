@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
 import { Recorder, deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
-import { Cli, connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { Cli, connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, KV_TABLE, startHub } from './lib/hub.mjs';
 
 const SOCKET = '/socket.io/?EIO=4&transport=websocket';

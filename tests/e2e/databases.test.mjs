@@ -5,7 +5,7 @@ import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
 const BINDINGS = ['DB', 'DB_2', 'DB_3'];
@@ -17,7 +17,7 @@ after(() => hub.stop());
 async function succeed(script, ...args) {
   // A variable of npx would look like an option that npm did not pass.
   const { npm_config_yes: _, ...env } = process.env;
-  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', `${script}.mjs`), ...args, '--hub', hub.url], {
+  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', 'product', `${script}.mjs`), ...args, '--hub', hub.url], {
     env: { ...env, CLI_API_TOKEN: hub.token() },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -10,15 +10,15 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, 
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { findUpToDateBuild } from '../../scripts/lib/build.mjs';
+import { findUpToDateBuild } from '../../scripts/build/build.mjs';
 import { ROOT, TOOLS_DIR } from '../../scripts/lib/paths.mjs';
 import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { freePort, start } from './lib/children.mjs';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
-import { Web } from '../../scripts/lib/clients/web.mjs';
+import { Web } from '../../scripts/product/clients/web.mjs';
 
 /** Time limit for set-up, migrations and wrangler. A start that fails exits earlier. */
 const START_TIMEOUT_MS = 240_000;
@@ -71,7 +71,7 @@ class Clone {
       // This path does not exist, because a real npm would install packages through the link into the project.
       npm_execpath: path.join(this.folder, 'no', 'npm-cli.js'),
     };
-    const command = [process.execPath, path.join(this.folder, 'scripts', 'dev.mjs'), '--port', String(port)];
+    const command = [process.execPath, path.join(this.folder, 'scripts', 'dev', 'dev.mjs'), '--port', String(port)];
     return start(this.#t, 'npm run dev', process.execPath, ['-e', MOCK_NPM, ...command], { cwd: this.folder, env });
   }
 

@@ -5,7 +5,7 @@ import { execFile } from 'node:child_process';
 import { after, test } from 'node:test';
 import { promisify } from 'node:util';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, ROOT, SECRET, startHub } from './lib/hub.mjs';
 import { PushService } from './lib/push-service.mjs';
 
@@ -117,7 +117,7 @@ test('a device that waits for an approval gets its token, and its CLI connects w
 
 test('npm run token --revoke ends the tokens of a namespace and prints the new one', async (t) => {
   const runToken = async (...options) => {
-    const command = [`${ROOT}/scripts/token.mjs`, 'gone', '--hub', hub.url, ...options];
+    const command = [`${ROOT}/scripts/product/token.mjs`, 'gone', '--hub', hub.url, ...options];
     const { stdout } = await promisify(execFile)(process.execPath, command, { env: { ...process.env, CLI_API_TOKEN: SECRET } });
     return stdout.trim();
   };

@@ -5,7 +5,7 @@ import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, startHub } from './lib/hub.mjs';
 
 const JWT_SECRET = 'a secret of these tests that is long enough';

@@ -12,11 +12,11 @@ import {
   readEvents,
   readFrames,
   readRequests,
-} from '../../scripts/lib/exchanges.mjs';
-import { matchRoute } from '../../scripts/lib/routes.mjs';
+} from '../../scripts/test/support/exchanges.mjs';
+import { matchRoute } from '../../scripts/test/support/routes.mjs';
 import { Recorder, eventually } from '../../scripts/lib/await.mjs';
 import { start } from './lib/children.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CAUSES_OF_EVENTS, CAUSES_OF_UPDATES, PREPARATIONS, openWorld } from './lib/exchange-world.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { CLOCK_WORKER, ROOT, startHub } from './lib/hub.mjs';

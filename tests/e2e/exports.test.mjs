@@ -28,6 +28,6 @@ test('the official exports were recorded with the versions of Cargo.lock', () =>
   assert.deepEqual(
     official.versions,
     { 'worker-build': lockedVersion('worker'), 'wasm-bindgen-cli': lockedVersion('wasm-bindgen') },
-    'Record them again with: node scripts/official-exports.mjs',
+    'Record them again with: node scripts/dev/official-exports.mjs',
   );
 });

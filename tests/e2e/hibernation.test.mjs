@@ -8,7 +8,7 @@ import { after, before, describe, test } from 'node:test';
 import { connectAll } from './lib/all-sockets.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, openFeed } from './lib/channels.mjs';
-import { connectCli } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli } from '../../scripts/product/clients/cli.mjs';
 import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { RawCli } from './lib/raw-cli.mjs';

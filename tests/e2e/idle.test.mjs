@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { connectAll } from './lib/all-sockets.mjs';
 import { deferred, eventually } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 
 /** Longer than the test waits for an idle time, which pings interrupt every 30 s. */

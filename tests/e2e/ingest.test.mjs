@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { withTimeout } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();

@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { createHmac } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
-import { ROUTES } from '../../scripts/lib/routes.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { ROUTES } from '../../scripts/test/support/routes.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { SECRET, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, startHub } from './lib/hub.mjs';
 
 const hub = await startHub({ wrappers: CLOCK_WORKER });

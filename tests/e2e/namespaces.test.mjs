@@ -6,7 +6,7 @@ import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
@@ -21,7 +21,7 @@ after(() => hub.stop());
 function run(...args) {
   // A variable of npx would look like an option that npm did not pass.
   const { npm_config_yes: _, ...env } = process.env;
-  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', 'namespace.mjs'), ...args, '--hub', hub.url], {
+  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', 'product', 'namespace.mjs'), ...args, '--hub', hub.url], {
     env: { ...env, CLI_API_TOKEN: hub.token() },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

@@ -7,7 +7,7 @@ import { after, before, describe, test } from 'node:test';
 import Ajv from 'ajv/dist/2020.js';
 import { parse } from 'yaml';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, ROOT, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { PushService } from './lib/push-service.mjs';
@@ -74,7 +74,7 @@ describe('every operation of docs/openapi.yaml', () => {
   /**
    * Calls an operation and checks its response.
    * @param {string} name its operationId
-   * @param {{id?: string, code?: string, deviceId?: string, requestId?: string, ruleId?: string, localId?: string, seq?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/lib/clients/web.mjs').Web}} [options]
+   * @param {{id?: string, code?: string, deviceId?: string, requestId?: string, ruleId?: string, localId?: string, seq?: string, query?: string, body?: unknown, status?: number, web?: import('../../scripts/product/clients/web.mjs').Web}} [options]
    */
   async function callOperation(
     name,

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ANALYTICS_WORKER, SECRET, startHub } from './lib/hub.mjs';
 
 const METRICS_TOKEN = 'a token for metrics';

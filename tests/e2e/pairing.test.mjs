@@ -33,7 +33,7 @@ function setUp(t, namespace) {
 
 /** Runs `npm run devices`, and returns its lines. */
 async function runDevices(t, namespace, ...args) {
-  const script = path.join(ROOT, 'scripts', 'devices.mjs');
+  const script = path.join(ROOT, 'scripts', 'product', 'devices.mjs');
   const env = { CLI_API_TOKEN: hub.token(namespace), HUB_URL: hub.url };
   const { lines, exited } = start(t, 'npm run devices', process.execPath, [script, ...args], { env });
   const [code] = await exited;

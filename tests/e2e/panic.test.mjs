@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const ALLOWED_ORIGIN = 'https://console.example';

@@ -7,7 +7,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
-import { writeReleaseTree } from '../../scripts/lib/deploy/release-tree.mjs';
+import { writeReleaseTree } from '../../scripts/dev/package/release-tree.mjs';
 import { inProject } from '../../scripts/lib/paths.mjs';
 import { ACCOUNT, API_TOKEN, FakePlatform } from './lib/fake-platform.mjs';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** Returns the messages and renames of a feed, without heartbeats and changes of the presence. */

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, startHub } from './lib/hub.mjs';
 
 /** How long a session stays active after its last keep-alive. */

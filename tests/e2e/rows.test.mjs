@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { openFeed } from './lib/channels.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 
 const hub = await startHub({ wrappers: TALLY_WORKER });

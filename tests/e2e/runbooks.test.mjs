@@ -9,9 +9,9 @@ import { existsSync, readFileSync, statSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
-import { hashOfNamespace } from '../../scripts/lib/namespace/list.mjs';
+import { hashOfNamespace } from '../../scripts/product/namespace/list.mjs';
 import { Operator, readVars, runbooks } from './lib/runbooks.mjs';
 
 const TEAM = 'team-a';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
 import { assertRefused } from './lib/assertions.mjs';
-import { connectCli } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const hub = await startHub();

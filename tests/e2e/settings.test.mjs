@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { namespaceToken } from '../../scripts/lib/dev-vars.mjs';
-import { HubRefusedError, waitUntilReady } from '../../scripts/lib/ready.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { HubRefusedError, waitUntilReady } from '../../scripts/product/hub/ready.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, KV_TABLE, SECRET, VARIABLES_WORKER, startHub } from './lib/hub.mjs';
 
 const NAMESPACE_TOKEN = namespaceToken(SECRET, 'default');

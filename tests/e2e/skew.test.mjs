@@ -9,7 +9,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { connectAll } from './lib/all-sockets.mjs';
 import { CHANNELS, openFeed, resumeFeed } from './lib/channels.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ScriptedCli } from './lib/dialects.mjs';
 import { SKEW_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';

@@ -5,7 +5,7 @@ import http from 'node:http';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 /** A client must send this much of a body within 15 s. */

@@ -5,7 +5,7 @@ import http from 'node:http';
 import { after, test } from 'node:test';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { openFeed, resumeFeed } from './lib/channels.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const MIB = 1024 * 1024;

@@ -6,10 +6,10 @@ import { once } from 'node:events';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
 import { freePort, start } from './lib/children.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
-const SCRIPT = path.join(ROOT, 'scripts', 'smoke.mjs');
+const SCRIPT = path.join(ROOT, 'scripts', 'product', 'smoke.mjs');
 
 const hub = await startHub();
 after(() => hub.stop());

@@ -7,7 +7,7 @@ import path from 'node:path';
 import { after, test } from 'node:test';
 import { startAgent } from './lib/agent.mjs';
 import { Recorder, deferred, withTimeout } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';

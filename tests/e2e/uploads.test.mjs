@@ -5,7 +5,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 

@@ -9,7 +9,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
-import { installAgent } from '../../../scripts/lib/agents.mjs';
+import { installAgent } from '../../../scripts/build/agents.mjs';
 import { parseCommandLine } from '../../../scripts/lib/command-line.mjs';
 import { main, UsageError } from '../../../scripts/lib/errors.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';

@@ -2,7 +2,7 @@
 
 import { mkdirSync } from 'node:fs';
 import path from 'node:path';
-import { installAgent } from '../../../scripts/lib/agents.mjs';
+import { installAgent } from '../../../scripts/build/agents.mjs';
 import { FakeHub, TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { startCli } from '../support/cli-process.mjs';

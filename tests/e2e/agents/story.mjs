@@ -12,7 +12,7 @@ import { test } from 'node:test';
 import { AGENTS } from '../../../cli/src/agents.mjs';
 import { environmentFor } from '../../../cli/test/agents/environments.mjs';
 import { startModel } from '../../../cli/test/agents/model/server.mjs';
-import { installAgent } from '../../../scripts/lib/agents.mjs';
+import { installAgent } from '../../../scripts/build/agents.mjs';
 import { startAgent } from '../lib/agent.mjs';
 import { deferred } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount } from '../lib/browser.mjs';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, PHONE, signInUrl, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 import { CLOCK_WORKER } from '../lib/hub.mjs';

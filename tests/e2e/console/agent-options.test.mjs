@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { PHONE, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 

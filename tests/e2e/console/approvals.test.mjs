@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, openMore, startConsole } from '../lib/console.mjs';
 
 const { hub, visit, startSession } = await startConsole();

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 

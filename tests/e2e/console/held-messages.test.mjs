@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
+import { connectCli } from '../../../scripts/product/clients/cli.mjs';
 import { PHONE, waitForValue, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 

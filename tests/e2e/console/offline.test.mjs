@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PHONE, signInUrl, waitForCount, waitForEqual, waitForValue } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });

@@ -6,7 +6,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { liveMachine, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, PHONE, waitForFocus, signIn } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { NOW, outputRecord } from '../lib/sample.mjs';

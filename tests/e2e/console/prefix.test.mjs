@@ -6,7 +6,7 @@ import { createServer, request as sendRequest } from 'node:http';
 import path from 'node:path';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { signInUrl, waitForEqual } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
 import { setVisibility, startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
 

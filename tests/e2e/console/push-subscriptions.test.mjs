@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, eventually, withTimeout } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { signInUrl, waitForCount } from '../lib/browser.mjs';
 import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
 import { startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';

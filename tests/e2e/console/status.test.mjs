@@ -3,8 +3,8 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
-import { hashOfNamespace } from '../../../scripts/lib/namespace/list.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
+import { hashOfNamespace } from '../../../scripts/product/namespace/list.mjs';
 import { PHONE, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { PushService } from '../lib/push-service.mjs';

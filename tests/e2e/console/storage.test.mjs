@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Outbox } from '../../../packages/cli-kit/src/outbox.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { PHONE, signIn } from '../lib/browser.mjs';
 import { startConsole, waitForRecords } from '../lib/console.mjs';
 import { assertNoViolations, createSample, openInPage, waitUntilLoaded } from '../lib/views.mjs';

@@ -47,7 +47,7 @@ export const partOf = ({ content }) => content.content?.data?.message?.content?.
 
 /**
  * Reads the agent's messages of a session, oldest first. Each message is a line: a text, `> ` and a command, or `= ` and an output.
- * @param {import('../../../scripts/lib/clients/web.mjs').Web} web
+ * @param {import('../../../scripts/product/clients/web.mjs').Web} web
  * @param {string} id
  * @returns {Promise<string[]>}
  */
@@ -64,7 +64,7 @@ export async function readConversation(web, id) {
 
 /**
  * Waits until the agent requests permission for a command, and returns the request's id.
- * @param {import('../../../scripts/lib/clients/web.mjs').Feed} feed events of the session
+ * @param {import('../../../scripts/product/clients/web.mjs').Feed} feed events of the session
  * @param {string} command
  */
 export async function waitForRequest(feed, command) {

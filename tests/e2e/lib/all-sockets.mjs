@@ -1,6 +1,6 @@
 /** All kinds of sockets that a namespace's object can have. */
 
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../../scripts/product/clients/cli.mjs';
 
 /** Opens all kinds of sockets in one namespace, none of which sends anything: two CLIs of a session, a machine's CLI, an event stream, an event socket. */
 export async function connectAll(t, { target, namespace, tokenIn }) {

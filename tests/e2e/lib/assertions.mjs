@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 
 /**
  * Asserts that a request was refused with an error text.
- * @param {import('../../../scripts/lib/clients/web.mjs').Answer} answer
+ * @param {import('../../../scripts/product/clients/web.mjs').Answer} answer
  * @param {number} status
  * @param {string} code
  * @param {string} [field] the field or query parameter that the error text names

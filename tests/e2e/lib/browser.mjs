@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { chromium } from 'playwright-core';
-import { findBrowser } from '../../../scripts/lib/browser.mjs';
+import { findBrowser } from '../../../scripts/gate/browser.mjs';
 import { eventually, TIMEOUT_MS, TimeoutError } from '../../../scripts/lib/await.mjs';
 
 /**

@@ -9,7 +9,7 @@ import http from 'node:http';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { after } from 'node:test';
-import { HUB_FILES } from '../../../scripts/lib/package/files.mjs';
+import { HUB_FILES } from '../../../scripts/dev/package/files.mjs';
 import { inProject } from '../../../scripts/lib/paths.mjs';
 import { ACCOUNT, API_TOKEN, FakePlatform } from './fake-platform.mjs';
 import { SECRET } from './hub.mjs';
@@ -153,7 +153,7 @@ export const environmentOf = ({ platform, data }) => ({
  * @returns {Promise<{code: number | null, output: string}>}
  */
 export async function run(place, args, { env = {}, killAfter } = {}) {
-  const child = spawn(process.execPath, [path.join(PACKAGE, 'scripts', 'cli.mjs'), ...args], {
+  const child = spawn(process.execPath, [path.join(PACKAGE, 'scripts', 'product', 'cli.mjs'), ...args], {
     env: { ...process.env, ...environmentOf(place), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });

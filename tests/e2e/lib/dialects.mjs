@@ -1,6 +1,6 @@
 /** Scripted CLIs of two dialects: the protocol, and the preset `hapi`. Each dialect has its own names, fields and formats of results. */
 
-import { connectCli } from '../../../scripts/lib/clients/cli.mjs';
+import { connectCli } from '../../../scripts/product/clients/cli.mjs';
 
 const PORCELAIN = '# branch.head main\n1 .M N... 100644 100644 100644 a b notes.txt\n';
 const DIFF = 'diff --git a/notes.txt b/notes.txt\n--- a/notes.txt\n+++ b/notes.txt\n@@ -1 +1 @@\n-one\n+two\n';

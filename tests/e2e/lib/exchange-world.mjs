@@ -6,7 +6,7 @@ import { gitMethods } from '../../../packages/cli-kit/src/git-methods.mjs';
 import { searchMethods } from '../../../packages/cli-kit/src/search.mjs';
 import { createUploads } from '../../../packages/cli-kit/src/uploads.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { connectCli, liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { connectCli, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Repository, temporaryFolder } from './git.mjs';
 
 const DIRECTORY = '/home/ada/project';
@@ -14,9 +14,9 @@ const REQUESTS = { r1: { tool: 'shell', arguments: { command: 'npm test' } } };
 
 /**
  * @typedef {object} World
- * @property {import('../../../scripts/lib/clients/web.mjs').Web} web
- * @property {import('../../../scripts/lib/clients/cli.mjs').Cli} cli serves the session and the machine
- * @property {() => Promise<import('../../../scripts/lib/clients/cli.mjs').Cli>} connectRunner connects another socket for the machine
+ * @property {import('../../../scripts/product/clients/web.mjs').Web} web
+ * @property {import('../../../scripts/product/clients/cli.mjs').Cli} cli serves the session and the machine
+ * @property {() => Promise<import('../../../scripts/product/clients/cli.mjs').Cli>} connectRunner connects another socket for the machine
  * @property {Record<string, string>} values of the placeholders in angle brackets
  */
 
@@ -209,7 +209,7 @@ export const CAUSES_OF_UPDATES = {
     (await connectRunner()).emitWithAck('machine-update-state', { machineId: values.machine, expectedVersion: 1, runnerState: ['idle'] }),
 };
 
-/** For each type of event, the function that makes the hub send this event to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/lib/clients/web.mjs').Feed) => unknown>} */
+/** For each type of event, the function that makes the hub send this event to a web client. @type {Record<string, (world: World, feed: import('../../../scripts/product/clients/web.mjs').Feed) => unknown>} */
 export const CAUSES_OF_EVENTS = {
   'connection-changed': () => {},
   'session-added': async ({ web, values }) => (values.other = (await web.openSession({ tag: '/home/ada/other' })).id),

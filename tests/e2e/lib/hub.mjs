@@ -9,7 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
 import { childrenOf, inspectProcess } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { Recorder, deferred, withTimeout } from '../../../scripts/lib/await.mjs';
-import { Web } from '../../../scripts/lib/clients/web.mjs';
+import { Web } from '../../../scripts/product/clients/web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
 const BUILD = path.join(ROOT, 'build');

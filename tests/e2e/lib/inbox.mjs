@@ -1,6 +1,6 @@
 /** The inbox of the web console in tests: sessions whose agents ask, and the items on a page. */
 
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { PHONE } from './browser.mjs';
 
 /** A phone that shows its browser's bars. */

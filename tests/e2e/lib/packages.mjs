@@ -4,7 +4,7 @@ import { execFileSync, spawnSync } from 'node:child_process';
 import { mkdirSync, readFileSync, realpathSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { findProgram } from '../../../packages/cli-kit/src/find-program.mjs';
-import { Web } from '../../../scripts/lib/clients/web.mjs';
+import { Web } from '../../../scripts/product/clients/web.mjs';
 import { start } from './children.mjs';
 import { temporaryFolder } from './git.mjs';
 

@@ -6,8 +6,8 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { namespaceToken } from '../../../scripts/lib/dev-vars.mjs';
-import { hashOfNamespace } from '../../../scripts/lib/namespace/list.mjs';
-import { Web } from '../../../scripts/lib/clients/web.mjs';
+import { hashOfNamespace } from '../../../scripts/product/namespace/list.mjs';
+import { Web } from '../../../scripts/product/clients/web.mjs';
 import { freePort } from './children.mjs';
 import { environmentOf, MIGRATIONS, NAME, PACKAGE, readDeployments, recordMigrations, startPlatform } from './deployment.mjs';
 import { temporaryFolder } from './git.mjs';
@@ -180,7 +180,7 @@ export class Operator {
       SESSION_GATEWAY_HOME: path.join(this.#home, 'agent'),
       PATH: `${this.#home}:${process.env.PATH}`,
       TEST_NODE: process.execPath,
-      TEST_CLI: path.join(PACKAGE, 'scripts', 'cli.mjs'),
+      TEST_CLI: path.join(PACKAGE, 'scripts', 'product', 'cli.mjs'),
       TZ: 'UTC',
       NO_COLOR: '1',
     };

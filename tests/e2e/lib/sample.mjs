@@ -111,7 +111,7 @@ const METHODS = {
  * Fills a session with sample content, and creates other sessions and the machine `bench` in its namespace.
  * @param {import('./hub.mjs').Hub} hub
  * @param {any} session
- * @param {import('../../../scripts/lib/clients/cli.mjs').Cli} cli the session's CLI
+ * @param {import('../../../scripts/product/clients/cli.mjs').Cli} cli the session's CLI
  */
 export async function fillSample(hub, session, cli) {
   const { id, namespace } = session;

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, afterEach } from 'node:test';
-import { liveSession } from '../../../scripts/lib/clients/cli.mjs';
+import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
 

@@ -9,7 +9,7 @@ import os from 'node:os';
 import { parseArgs } from 'node:util';
 import zlib from 'node:zlib';
 import { eventually, withTimeout } from '../../../scripts/lib/await.mjs';
-import { Cli } from '../../../scripts/lib/clients/cli.mjs';
+import { Cli } from '../../../scripts/product/clients/cli.mjs';
 import { signInUrl, startBrowser } from '../lib/browser.mjs';
 import { startHub } from '../lib/hub.mjs';
 import { Lifetime } from '../lib/lifetime.mjs';

@@ -8,7 +8,7 @@ import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { HubSocket } from '../../../packages/cli-kit/src/hub-socket.mjs';
 import { OutageMonitor } from '../../../packages/cli-kit/src/outage.mjs';
-import { Cli } from '../../../scripts/lib/clients/cli.mjs';
+import { Cli } from '../../../scripts/product/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from '../lib/hub.mjs';
 
 const CLI_COUNT = 1_000;

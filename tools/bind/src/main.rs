@@ -1,4 +1,4 @@
-//! Makes the JavaScript bindings of the hub's wasm, as `wasm-bindgen --target module` does. `scripts/lib/worker.mjs` runs it.
+//! Makes the JavaScript bindings of the hub's wasm, as `wasm-bindgen --target module` does. `scripts/build/worker.mjs` runs it.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -58,10 +58,10 @@ export class LoadTest {
 
   /**
    * Sends a request until the hub answers with a status below 500.
-   * @param {() => Promise<import('../../../../scripts/lib/clients/web.mjs').Answer>} request
+   * @param {() => Promise<import('../../../../scripts/product/clients/web.mjs').Answer>} request
    * @param {{onUnknownOutcome?: () => void, isCanceled?: () => boolean}} [options] `onUnknownOutcome`: called when a failed
    *   request may have had its effect
-   * @returns {Promise<import('../../../../scripts/lib/clients/web.mjs').Answer | undefined>} undefined when it was canceled
+   * @returns {Promise<import('../../../../scripts/product/clients/web.mjs').Answer | undefined>} undefined when it was canceled
    */
   async retry(request, { onUnknownOutcome = () => {}, isCanceled = () => false } = {}) {
     while (!isCanceled()) {

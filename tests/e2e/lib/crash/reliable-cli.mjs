@@ -1,6 +1,6 @@
 /** A CLI that follows the rules of docs/PROTOCOL-CLI.md, "Reliable delivery". */
 
-import { Cli } from '../../../../scripts/lib/clients/cli.mjs';
+import { Cli } from '../../../../scripts/product/clients/cli.mjs';
 
 /** Limit on unacknowledged messages. */
 const MAX_IN_FLIGHT = 64;
@@ -33,7 +33,7 @@ export class ReliableCli {
 
   /**
    * @param {import('./load-test.mjs').LoadTest} loadTest
-   * @param {{name: string, namespace: string, session: any, tokenIn: import('../../../../scripts/lib/clients/cli.mjs').TokenIn, sendsMessages?: boolean,
+   * @param {{name: string, namespace: string, session: any, tokenIn: import('../../../../scripts/product/clients/cli.mjs').TokenIn, sendsMessages?: boolean,
    *   isLeader?: boolean}} options `isLeader`: whether this CLI reports `thinking` and the mode of the session
    */
   constructor(loadTest, { name, namespace, session, tokenIn, sendsMessages = true, isLeader = true }) {

@@ -1,6 +1,6 @@
 /** A machine that reconnects and sends keep-alives. */
 
-import { Cli } from '../../../../scripts/lib/clients/cli.mjs';
+import { Cli } from '../../../../scripts/product/clients/cli.mjs';
 
 /** The longest pause between two keep-alives. */
 const KEEP_ALIVE_PAUSE_MS = 1_000;

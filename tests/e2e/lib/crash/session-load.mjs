@@ -19,7 +19,7 @@ export class SessionLoad {
    * @param {import('./load-test.mjs').LoadTest} loadTest
    * @param {string} namespace
    * @param {any} session
-   * @param {{tokensIn: import('../../../../scripts/lib/clients/cli.mjs').TokenIn[], channels: ('stream' | 'socket')[], writers?: number}} options
+   * @param {{tokensIn: import('../../../../scripts/product/clients/cli.mjs').TokenIn[], channels: ('stream' | 'socket')[], writers?: number}} options
    */
   constructor(loadTest, namespace, session, { tokensIn, channels, writers = 1 }) {
     const clientOptions = (kind, n) => ({ name: `${session.tag}-${kind}-${n}`, namespace, session });

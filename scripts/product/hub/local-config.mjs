@@ -1,0 +1,21 @@
+// The configuration with which wrangler runs the local hub of the npm package.
+
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { parse } from 'smol-toml';
+import { DATA_DIR, inProject } from '../../lib/paths.mjs';
+import { LOCAL_CONFIG } from './wrangler.mjs';
+
+const NOTE = '// Written at each start. What you want to change goes into .dev.vars, one NAME=VALUE in a line.';
+
+/** Writes wrangler.toml without its build, and with the absolute paths of this version of the package. */
+export function writeLocalConfig() {
+  const { build: _, ...settings } = /** @type {Record<string, any>} */ (parse(readFileSync(inProject('wrangler.toml'), 'utf8')));
+  const config = {
+    ...settings,
+    main: inProject(settings.main),
+    assets: { ...settings.assets, directory: inProject(settings.assets.directory) },
+    d1_databases: settings.d1_databases.map((database) => ({ ...database, migrations_dir: inProject(database.migrations_dir) })),
+  };
+  mkdirSync(DATA_DIR, { recursive: true });
+  writeFileSync(LOCAL_CONFIG, `${NOTE}\n${JSON.stringify(config, null, 2)}\n`);
+}
