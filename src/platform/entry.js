@@ -95,6 +95,7 @@ export class NamespaceHub {
       setTimeout(() => {
         this.#willReport = false;
         this.#current().reportMetrics();
+        requests.reportObjects(env);
       }, REPORT_DELAY_MS);
     }
     return this.#current();

@@ -32,6 +32,7 @@ const counters = new Map();
 const durations = new Map();
 /** How often objects were loaded and freed in this isolate. */
 export const objects = { loaded: 0, evicted: 0 };
+const reportedObjects = { ...objects };
 
 /** The ids of the isolate's requests: a random prefix, and a number that is scrambled, so that clients cannot count the requests. */
 const ids = { /** @type {string | undefined} */ prefix: undefined, factor: 0, count: 0 };
@@ -190,6 +191,15 @@ function count(method, route, status, ms) {
   duration.count += 1;
   const bucket = BOUNDS.findIndex((bound) => seconds <= bound);
   if (bucket !== -1) duration.buckets[bucket] += 1;
+}
+
+/** Reports the objects that were loaded and evicted since the last report to Analytics Engine. */
+export function reportObjects({ METRICS }) {
+  const doubles = [objects.loaded - reportedObjects.loaded, objects.evicted - reportedObjects.evicted];
+  // Evictions are counted at the next load.
+  if (doubles[0] === 0) return;
+  METRICS.writeDataPoint({ indexes: [''], blobs: ['isolate'], doubles });
+  Object.assign(reportedObjects, objects);
 }
 
 /** Returns the metrics of the isolate as text for Prometheus (text format 0.0.4). */

@@ -103,6 +103,17 @@ test('the effort and other options of an agent are set, and a refused value show
     ['fast', true],
     ['style', 'pair'],
   ]);
+  await page.getByRole('button', { name: '152K of 200K tokens · $12.34' }).click();
+  const usage = page.getByRole('dialog', { name: 'Context and limits' });
+  for (const [name, value, text] of /** @type {[string, string, RegExp][]} */ ([
+    ['Context of the agent', '0.7617', /^152K of 200K tokens · \$12\.34$/],
+    ['5-hour limit', '0.42', /^42% used · resets at /],
+    ['Weekly limit', '0.91', /^91% used$/],
+    ['Seven day next', '1', /^100% used$/],
+  ])) {
+    await waitForEqual(() => usage.getByRole('progressbar', { name, exact: true }).getAttribute('value'), value);
+    await usage.locator('.usage-row', { hasText: name }).getByText(text).waitFor();
+  }
   assert.deepEqual(pageErrors, []);
 });
 
