@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { liveSession } from '../../scripts/product/clients/cli.mjs';
+import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ANALYTICS_WORKER, SECRET, startHub } from './lib/hub.mjs';
 
 const METRICS_TOKEN = 'a token for metrics';
@@ -65,6 +65,12 @@ test('a refused sign-in has a line with the address of the client', async () => 
   assert.deepEqual([line.event, line.status, line.client], ['sign-in-refused', 401, '203.0.113.9']);
 });
 
+test('a CLI with a wrong token has a line', async (t) => {
+  for (const tokenIn of /** @type {const} */ (['connect', 'header'])) await assert.rejects(connectCli(t, hub, { token: 'wrong', tokenIn }));
+  const line = await eventually(() => hub.logLines().find(({ event }) => event === 'connect-refused'), 'the line');
+  assert.deepEqual([line.level, line.namespace, JSON.stringify(line).includes('wrong')], ['warn', undefined, false]);
+});
+
 test('metrics count the requests of the isolate, and the calls, commits and sockets of a namespace', async (t) => {
   const { session } = await liveSession(t, hub, { tag: 'measured', namespace: 'measured' });
   const web = hub.web('measured');
@@ -101,6 +107,8 @@ test('Analytics Engine gets a point for each request, and one of what has happen
   assert.equal(object.doubles.length, 20);
   // One batch wrote the session: the numbers of docs/MONITORING.md.
   assert.deepEqual([object.doubles[5], object.doubles[17]], [1, 1]);
+  const isolate = await eventually(() => points().find(({ blobs: [kind] }) => kind === 'isolate'), 'the point of the isolate');
+  assert.deepEqual(isolate.doubles, [1, 0]);
 });
 
 test('the status of a namespace says what it has and what failed', async () => {

@@ -112,6 +112,7 @@ describe('a panic', () => {
       await assertAllConnected(clients);
       assert.deepEqual(clients.losses, []);
       assert.equal(countPanics() - before, 1);
+      assert.ok(hub.logLines().some(({ event, level }) => event === 'instance-lost' && level === 'error'));
     });
   }
 

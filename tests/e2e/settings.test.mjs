@@ -145,7 +145,8 @@ test('an alarm that fires with invalid settings fires again later, and no data i
   await hub.restart({ ...vars, VOCABULARY: 'none' });
   for (const count of ['first', 'second']) {
     await hub.advance('alarm', 10_000);
-    await hub.stderr.next((text) => text.includes('VOCABULARY'), `the ${count} alarm`);
+    const text = await hub.stderr.next((text) => text.includes('VOCABULARY'), `the ${count} alarm`);
+    assert.match(text, /"level":"error","event":"alarm-delayed"/);
     assert.ok(hub.storageTables().flat().includes(KV_TABLE), `the object's storage is there after the ${count} alarm`);
   }
   await hub.restart(vars);
