@@ -1,0 +1,47 @@
+// The files and the progress of `npm run namespace -- export` and `import`.
+
+import assert from 'node:assert/strict';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import path from 'node:path';
+import { json } from 'node:stream/consumers';
+import test from 'node:test';
+import { checkExport, exportNamespace, importNamespace } from '../lib/namespace/export.mjs';
+import { startServer } from './fake-server.mjs';
+
+const ROWS = Array.from({ length: 1_200 }, (_, seq) => ({ table: 'messages', seq }));
+
+test('an export is read and an import is sent in chunks, and both report their progress', async (t) => {
+  const sent = [];
+  const { url } = await startServer(t, async (request, response) => {
+    const from = Number(new URL(String(request.url), 'http://hub').searchParams.get('cursor'));
+    const next = from + 500 < ROWS.length ? { next: String(from + 500) } : {};
+    if (request.method === 'POST') sent.push(await json(request));
+    response.end(JSON.stringify(request.method === 'GET' ? { rows: ROWS.slice(from, from + 500), ...next } : {}));
+  });
+  const folder = mkdtempSync(path.join(tmpdir(), 'namespace-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const file = path.join(folder, 'team.jsonl');
+  const hub = { url, secret: 'secret' };
+  const progress = [];
+  const update = (state) => progress.push(state);
+  await exportNamespace(hub, 'team', file, update);
+  const lines = readFileSync(file, 'utf8').trimEnd().split('\n');
+  assert.deepEqual(
+    lines.slice(1, -1).map((line) => JSON.parse(line)),
+    ROWS,
+  );
+  await importNamespace(hub, { file, ...(await checkExport(file)) }, false, update);
+  const [begin, ...chunks] = sent;
+  assert.deepEqual([begin, chunks.pop()], [{ step: 'begin' }, { step: 'end' }]);
+  assert.deepEqual(
+    chunks.map(({ rows }) => rows.length),
+    [500, 500, 200],
+  );
+  assert.deepEqual(
+    chunks.flatMap(({ rows }) => rows),
+    ROWS,
+  );
+  const imported = [500, 1_000, 1_200].map((rows) => `${rows} of 1200 rows`);
+  assert.deepEqual(progress, ['500 rows', '1000 rows', '1200 rows', ...imported]);
+});
