@@ -131,6 +131,18 @@ describe('CONNECT', () => {
     await frames.next((frame) => frame.startsWith('40/cli,'), 'CONNECT to be answered');
   });
 
+  test('with a wrong token counts for its address as a request does: after 100 in a minute, only valid tokens are accepted', async (t) => {
+    const limited = await startHub();
+    t.after(() => limited.stop());
+    const refusals = Array.from({ length: 100 }, (_, number) => readConnectError(t, limited, { token: `wrong-${number}` }));
+    await Promise.all(refusals);
+    assert.equal((await limited.web('team', 'wrong').get('/api/sessions')).status, 429);
+    const { send, waitForClose } = await openRawSocket(t, limited);
+    send('40/cli,{"token":"wrong"}');
+    assert.equal((await waitForClose()).code, 1013);
+    await connectCli(t, limited, { namespace: 'team' });
+  });
+
   test('with two tokens for different namespaces is refused', async (t) => {
     const options = { namespace: 'team', tokenIn: 'header', auth: { token: hub.token('other') } };
     assert.match(await readConnectError(t, hub, options), /^Invalid token/);
