@@ -160,7 +160,7 @@ async function runScenario(t, name) {
     assert.ok(existsSync(realProgram), realProgram);
     const isAcp =
       AGENTS[name].command === command
-        ? `case "$*" in ${quote(AGENTS[name].args.join(' '))}) exec ${quote(realProgram)} "$@";; esac\n`
+        ? `case "$*" in ${quote(AGENTS[name].args.join(' '))}*) exec ${quote(realProgram)} "$@";; esac\n`
         : '';
     setProgram(`${isAcp}exec ${[realProgram, ...args(continueArgs(agentId))].map(quote).join(' ')} < /dev/null`);
     model.answer(TYPED, [{ say: 'Answer in the program.' }]);
