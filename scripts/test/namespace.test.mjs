@@ -6,8 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { json } from 'node:stream/consumers';
 import test from 'node:test';
-import { checkExport, exportNamespace, importNamespace } from '../lib/namespace/export.mjs';
-import { startServer } from './fake-server.mjs';
+import { checkExport, exportNamespace, importNamespace } from '../product/namespace/export.mjs';
+import { startServer } from './support/fake-server.mjs';
 
 const ROWS = Array.from({ length: 1_200 }, (_, seq) => ({ table: 'messages', seq }));
 
