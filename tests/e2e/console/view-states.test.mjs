@@ -43,7 +43,7 @@ const EMPTY_VIEWS = [
   { path: '/new', shows: 'No machine is online' },
   { path: '/archive', shows: 'The archive is empty' },
   { path: '/settings', shows: 'This browser is signed in with an access token' },
-  { path: '/settings', shows: 'This hub cannot send notifications yet.' },
+  { path: '/settings', shows: 'Notifications need a contact address.' },
   { path: '/settings/status', shows: 'The hub has no contact for push services.' },
   { path: '/nowhere', shows: 'Page not found' },
 ];

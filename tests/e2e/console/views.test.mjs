@@ -186,8 +186,10 @@ test('dialogs and menus have no violation and work with the keyboard', async (t)
   await waitForFocus(menuButton);
   await page.keyboard.press('Enter');
   await waitForFocus(rename);
-  for (let press = 0; press < 3; press += 1) await page.keyboard.press('ArrowDown');
-  await waitForFocus(page.getByRole('menuitem', { name: 'Archive' }));
+  for (const name of ['Pin to the top', 'Mute notifications', 'Colour', 'Archive']) {
+    await page.keyboard.press('ArrowDown');
+    await waitForFocus(page.getByRole('menuitem', { name }));
+  }
   await page.keyboard.press('Enter');
   await page.getByRole('dialog').waitFor();
   await assertNoViolations(page);

@@ -31,7 +31,7 @@ const UNAVAILABLE_TEXTS: Partial<Record<PushStatus, string>> = {
     'This browser blocks notifications from this page. Open the site settings next to the address bar, set notifications to “Allow”, and reload.',
 };
 
-const NO_CONTACT_TEXT = 'This hub cannot send notifications yet. The person who runs it has to set a contact address for them.';
+const NO_CONTACT_TEXT = 'Notifications need a contact address. Ask the person who runs this hub to set it.';
 
 const MAX_ENTRIES = 20;
 
