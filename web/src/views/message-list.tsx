@@ -118,13 +118,11 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
   const rememberPlace = () => {
     const { current: handle } = list;
     if (!handle) return;
-    const held = heldRow.place();
-    const top = handle.scrollOffset - START_MARGIN_PX;
-    const index = held?.align === 'start' ? indexOf(held.key) : handle.findItemIndex(top);
-    const offset = held?.align === 'start' ? -held.offset : top - handle.getItemOffset(index);
+    const offset = handle.scrollOffset - START_MARGIN_PX;
+    const index = handle.findItemIndex(handle.scrollOffset);
     const itemKey = rows[index]?.item.key;
     const seq = seqBefore(rows, index) ?? newestSeq;
-    const place = isAtEnd.current || itemKey === undefined ? null : { itemKey, seq, offset };
+    const place = isAtEnd.current || itemKey === undefined ? null : { itemKey, seq, offset: offset - handle.getItemOffset(index) };
     if (place !== null || getReading(sessionId).place !== null) updateReading(sessionId, { place });
   };
 

@@ -17,8 +17,6 @@ export interface HeldRow {
   hold: (place: RowPlace) => void;
   /** Scrolls to the held row again. Returns false if no row is held. */
   update: () => boolean;
-  /** Returns the place of the held row, also while the rows before it are not measured; undefined if no row is held. */
-  place: () => RowPlace | undefined;
   release: () => void;
 }
 
@@ -44,15 +42,15 @@ export function useHeldRow(
       for (const name of INPUT_EVENTS) element?.removeEventListener(name, release);
     };
   }, []);
-  const placeOf = () => {
-    if (held.current && (indexOf(held.current.place.key) === -1 || performance.now() > held.current.until)) release();
-    return held.current?.place;
-  };
   const update = () => {
     const [{ current: element }, { current: handle }] = [scroller, list];
-    const place = placeOf();
-    if (!place || !element || !handle) return false;
+    if (held.current === null || !element || !handle) return false;
+    const { place, until } = held.current;
     const index = indexOf(place.key);
+    if (index === -1 || performance.now() > until) {
+      release();
+      return false;
+    }
     const distance = place.align === 'start' ? place.offset : Math.max(0, (element.clientHeight - handle.getItemSize(index)) / 2);
     element.scrollTop = startMargin + handle.getItemOffset(index) - distance;
     return true;
@@ -63,7 +61,6 @@ export function useHeldRow(
       update();
     },
     update,
-    place: placeOf,
     release,
   };
 }
