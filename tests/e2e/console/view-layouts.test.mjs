@@ -70,7 +70,7 @@ for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIG
       await waitUntilLoaded(page);
       await pressAll(page, buttons);
       await page.getByText(shows).locator('visible=true').first().waitFor();
-      await waitUntilLoaded(page);
+      await waitUntilLoaded(page, { isAtEnd: name !== 'folded turn' });
       if (MORE_VIEWS.some((view) => view.name === name)) await assertNoViolations(page, name);
       for (const layout of LAYOUTS[size]) {
         await applyLayout(page, layout);

@@ -130,14 +130,17 @@ export async function routeDevices(page) {
   await page.route('**/api/devices/requests/*', (route) => route.fulfill({ json: { request } }));
 }
 
-/** Waits until the page has loaded everything: connection, data, fonts, highlighting, and the scroll position of a conversation. */
-export async function waitUntilLoaded(page) {
-  const findMissing = () => {
+/**
+ * Waits until the page has loaded everything: connection, data, fonts, highlighting, and the scroll position of a conversation.
+ * `isAtEnd`: false if something was opened in a conversation, which then stays where it is.
+ */
+export async function waitUntilLoaded(page, { isAtEnd = true } = {}) {
+  const findMissing = (/** @type {boolean} */ mustBeAtEnd) => {
     const log = document.querySelector('[role="log"]');
     const connection = /** @type {HTMLElement} */ (document.querySelector('.connection'));
     const missing = [
       (connection?.dataset.state !== 'live' || connection.childElementCount > 0) && `the connection: ${connection?.outerHTML}`,
-      log && log.scrollTop + log.clientHeight < log.scrollHeight - 1 && `the end of the conversation, at ${log.scrollTop}`,
+      mustBeAtEnd && log && log.scrollTop + log.clientHeight < log.scrollHeight - 1 && `the end of the conversation, at ${log.scrollTop}`,
       document.querySelector('.code') && !document.querySelector('.code .hljs-keyword') && 'highlighting',
       document.querySelector('.list.stale') && 'the list of the hub instead of the stored list',
       document.querySelector('.skeleton') && `the data: ${document.querySelector('main').textContent}`,
@@ -147,7 +150,7 @@ export async function waitUntilLoaded(page) {
   };
   const last = { missing: [] };
   await eventually(async () => {
-    last.missing = await page.evaluate(findMissing);
+    last.missing = await page.evaluate(findMissing, isAtEnd);
     return last.missing.length === 0;
   }, 'the page to load').catch((error) => {
     throw new Error(`${error.message} It misses ${last.missing.join('; ')}`);
