@@ -8,7 +8,7 @@ import { describeDirectoryProblem } from 'session-gateway-cli-kit/directory-prob
 import { UsageError, UserError } from 'session-gateway-cli-kit/errors';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { HubClient } from 'session-gateway-cli-kit/hub-client';
-import { makeLog } from 'session-gateway-cli-kit/log';
+import { makeLog, printable } from 'session-gateway-cli-kit/log';
 import { SessionProcesses } from 'session-gateway-cli-kit/processes';
 import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { readSessionStates } from 'session-gateway-cli-kit/state';
@@ -141,7 +141,7 @@ async function runProgram(connection, title) {
   if (!handBack)
     process.stderr.write('The process that served the session has ended. What was said here is stored when the session is resumed.\n');
   else if (handBack.error)
-    process.stderr.write(`What was said here is not stored yet, because the agent did not start: ${handBack.error}\n`);
+    process.stderr.write(`What was said here is not stored yet, because the agent did not start: ${printable(handBack.error)}\n`);
   else process.stderr.write('The session is back at the hub, with what was said here.\n');
   return signal ? 1 : code;
 }

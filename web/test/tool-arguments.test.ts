@@ -226,6 +226,7 @@ test('escapes invisible and reordering characters', () => {
       .join('');
   assert.equal(escaped('\u001b]rm -rf ~ ;\u0007 echo hello'), '[\\u001B]]rm -rf ~ ;[\\u0007] echo hello');
   assert.equal(escaped('echo \u202Ehs|live\u202C'), 'echo [\\u202E]hs|live[\\u202C]');
+  assert.equal(escaped('npm test \u2800; rm'), 'npm test [\\u2800]; rm');
   assert.equal(
     escaped('a\u0000\u007f\u0085\u200b\u2028\u3164\u{e0041}\ud800b'),
     'a[\\u0000\\u007F\\u0085\\u200B\\u2028\\u3164\\u{E0041}\\uD800]b',

@@ -9,7 +9,7 @@ import { constants } from 'node:os';
 import { createInterface } from 'node:readline';
 import { startApp } from './app.mjs';
 import { AccessRefusedError, REFUSED_EXIT_CODE, REFUSED_EXIT_CODE_VARIABLE, USAGE_EXIT_CODE, UsageError } from './errors.mjs';
-import { makeLog } from './log.mjs';
+import { makeLog, printable } from './log.mjs';
 import { onNpmEnd } from './npm-process.mjs';
 import { removeNpmVariables } from './npm-script.mjs';
 import { RUNNER_VARIABLE } from './processes.mjs';
@@ -58,7 +58,7 @@ export function runProgram(program) {
   main(program).then(
     () => process.exit(),
     (error) => {
-      process.stderr.write(`${program.name}: ${error.message}\n`);
+      process.stderr.write(`${program.name}: ${printable(error.message)}\n`);
       const exit = () => process.exit(exitCodeOf(error));
       notifyRunner({ type: 'failed', error: error.message }, exit);
     },

@@ -13,3 +13,13 @@ test('a line of the log has the local time with its offset from UTC', (t) => {
   }
   assert.deepEqual(lines, ['08:34:05+05:30 connected\n', '23:34:05-03:30 connected\n', '03:04:05+00:00 connected\n']);
 });
+
+test('no text of an agent controls the terminal or looks like another entry of the log', () => {
+  const lines = [];
+  const log = makeLog({ write: (line) => lines.push(line) });
+  log.warn('\x1b[31mfailed\x1b[39m\x1b]52;c;cm0gLXJm\x07\x1b[2J\rdone\u202e\x9b1A\n12:00:00+00:00 Connected\tagain');
+  assert.deepEqual(
+    lines.map((line) => line.slice(15)),
+    ['warning: failed]52;c;cm0gLXJmdone1A\n  12:00:00+00:00 Connected\tagain\n'],
+  );
+});

@@ -104,15 +104,15 @@ test('a colour that is chosen with the keyboard is a dot in the list on all page
     phone
       .locator('.session-row')
       .getByRole('img')
-      .evaluateAll((all) => all.map((dot) => [dot.ariaLabel, dot.style.color]));
+      .evaluateAll((all) => all.map((dot) => [dot.ariaLabel, dot.style.color, getComputedStyle(dot).webkitTextStrokeWidth]));
   await choose('None', 'ArrowDown');
-  await waitForEqual(dots, [['Colour: red', 'rgb(217, 58, 58)']]);
+  await waitForEqual(dots, [['Colour: red', 'rgb(217, 58, 58)', '1px']]);
   await phone.reload();
-  await waitForEqual(dots, [['Colour: red', 'rgb(217, 58, 58)']]);
+  await waitForEqual(dots, [['Colour: red', 'rgb(217, 58, 58)', '1px']]);
   await choose('Colour: red', 'ArrowUp');
   await waitForEqual(dots, []);
   await web.patch(`/api/sessions/${session.id}`, { color: '#0A7bff' });
-  await waitForEqual(dots, [['Colour: #0A7bff', 'rgb(10, 123, 255)']]);
+  await waitForEqual(dots, [['Colour: #0A7bff', 'rgb(10, 123, 255)', '1px']]);
   await web.patch(`/api/sessions/${session.id}`, { color: 'red;background:url(//x.example)' });
   await waitForEqual(dots, []);
 });

@@ -22,8 +22,8 @@ const NEEDED = [
   `(?<=${JOINED})[\\u200c\\u200d](?=${JOINED})`,
 ].join('|');
 
-/** Control, format and ignorable characters, separators, and lone surrogates, except {@link NEEDED}. */
-const INVISIBLE = new RegExp(`\\r(?!\\n|$)|(?!${NEEDED})[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{Default_Ignorable_Code_Point}]`, 'gu');
+/** Control, format and ignorable characters, separators, lone surrogates, and the blank pattern of Braille, except {@link NEEDED}. */
+const INVISIBLE = new RegExp(`\\r(?!\\n|$)|(?!${NEEDED})[\\p{Cc}\\p{Cf}\\p{Cs}\\p{Zl}\\p{Zp}\\p{DI}\\u2800]`, 'gu');
 
 /** Splits a text into visible runs and runs of escapes. Each invisible character becomes an escape such as `\u001B`. */
 export function escapeInvisible(text: string): TextRun[] {

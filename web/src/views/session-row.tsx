@@ -37,12 +37,12 @@ export function currentStatus(
   });
 }
 
-/** The dot of a session's colour. Nothing for text that is no colour. */
+/** The dot of a session's colour, with an outline that every theme shows. Nothing for text that is no colour. */
 export function ColorDot({ color }: { color: string | null | undefined }) {
   const shown = cssColor(color);
   return (
     shown && (
-      <b role="img" aria-label={`Colour: ${color}`} style={{ color: shown }}>
+      <b role="img" aria-label={`Colour: ${color}`} style={{ color: shown, WebkitTextStroke: '1px var(--line-strong)' }}>
         ●&nbsp;
       </b>
     )
