@@ -80,7 +80,10 @@ const REVOKE: &str = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND names
 
 const REVOKE_ALL: &str = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
 
-const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1";
+/// `?1`: namespace, `?2`: id of a device, or NULL.
+const DELETE_PAIRINGS: &str = "
+DELETE FROM pairings WHERE namespace = ?1 AND (?2 IS NULL OR claim_hash <> code_hash
+  OR created_at >= (SELECT created_at FROM devices WHERE id = ?2))";
 
 const SET_GENERATION: &str = "
 INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
@@ -265,9 +268,10 @@ pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
     Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
 }
 
-/// A statement that deletes the codes of a namespace, and the requests that it has approved.
-pub fn delete_pairings(namespace: &Namespace) -> Statement {
-    Statement::new(DELETE_PAIRINGS, [namespace.as_ref().into()])
+/// A statement that deletes the codes of a namespace, and the requests that it has approved. With `device`, keeps the codes that are older
+/// than this device, which it cannot know.
+pub fn delete_pairings(namespace: &Namespace, device: Option<&str>) -> Statement {
+    Statement::new(DELETE_PAIRINGS, [namespace.as_ref().into(), text_or_null(device)])
 }
 
 /// Statements that revoke all devices of a namespace, and begin a generation of its tokens.

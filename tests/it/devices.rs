@@ -4,10 +4,11 @@ mod hostile;
 mod pairing;
 mod revocations;
 
-use crate::support::cli::{Cli, Received};
+use crate::support::cli::{Cli, Received, parse_frame};
 use crate::support::edge::{EdgeRequest, worker_edge};
 use crate::support::pushes::Browser;
 use crate::support::rest::Reply;
+use crate::support::runtime::Frame;
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{SECRET, World, run_until_idle};
 use serde_json::{Value, json};
@@ -88,11 +89,15 @@ impl Hub {
         self.post_without_token("/api/auth", &json!({"accessToken": token})).await
     }
 
-    /// Sends CONNECT with a token. Returns the CLI, or the message of CONNECT_ERROR.
+    /// Sends CONNECT with a token. Returns the CLI, or the message of CONNECT_ERROR or the code of the close.
     async fn connect(&self, token: &str) -> Result<Cli, String> {
         let mut cli = Cli::start_connect(&self.world, &json!({"token": token}));
         assert!(matches!(cli.receive().await, Received::Open(_)));
-        match cli.receive().await {
+        let text = match cli.socket.next().await {
+            Frame::Text(text) => text,
+            Frame::Closed { code, .. } => return Err(format!("closed with {code}")),
+        };
+        match parse_frame(&text) {
             Received::Connected(_) => Ok(cli),
             Received::ConnectError(error) => Err(error["message"].as_str().unwrap().to_owned()),
             other => panic!("{other:?}"),

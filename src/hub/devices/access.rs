@@ -12,7 +12,8 @@ use crate::store::devices::{self, DeviceState};
 const ALL_CLIENTS: &str = "";
 
 impl Hub {
-    /// Verifies the token of a CONNECT packet. Returns its namespace and credential; `None` if it is not valid.
+    /// Verifies the token of a CONNECT packet. Returns its namespace and credential; `None` if it is not valid. After too many wrong tokens,
+    /// fails for a token that may belong to a device of the last seconds, so that its CLI tries again: a CLI forgets an invalid token.
     pub(in crate::hub) async fn verify_token(&self, token: &str) -> Result<Option<(Namespace, Credential)>, Error> {
         if let Some(AccessToken { namespace, credential, .. }) = self.config.tokens.verify(token) {
             if matches!(credential, Credential::Generation(_)) {
@@ -27,7 +28,7 @@ impl Hub {
         // Counted before the query, so that concurrent packets are counted as well.
         let is_counted = self.wrong_tokens.count_attempt(ALL_CLIENTS, now);
         if !is_counted && !self.wrong_tokens.could_be_device_token(&self.access, &token_hash, now).await? {
-            return Ok(None);
+            return Err(Error::Overloaded);
         }
         let found = devices::find_by_token(&self.access, &token_hash).await;
         let valid = found.map(|device| device.filter(|device| !device.is_revoked));

@@ -86,8 +86,8 @@ impl Hub {
     }
 
     /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all clients. Also
-    /// disconnects them if it is unknown whether the revocation was committed. The batch also deletes the namespace's codes, because the
-    /// revoked client may have created or approved them.
+    /// disconnects them if it is unknown whether the revocation was committed. The batch also deletes the codes that the
+    /// revoked client may have created, and all approved requests.
     fn revoke<'a>(
         &'a self,
         mut statements: Vec<Statement>,
@@ -96,7 +96,7 @@ impl Hub {
         device: Option<&'a str>,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
-            statements.push(devices::delete_pairings(&self.config.namespace));
+            statements.push(devices::delete_pairings(&self.config.namespace, device));
             // Stored before the commit, so that requests and sockets that begin during the commit are refused.
             let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
             self.rt.kv_put(&key, &value);

@@ -176,6 +176,20 @@ async fn codes_and_approvals_from_before_a_revocation_end_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_code_that_is_older_than_a_revoked_device_stays_valid() {
+    let hub = Hub::new();
+    let (older, used) = (hub.create_code().await, hub.create_code().await);
+    hub.world.advance(1).await;
+    let duplicate = hub.redeem(&used, "duplicate").await.ok();
+    let newer = hub.create_code().await;
+    // The agent revokes the device that it does not need.
+    let url = format!("/api/devices/{}", duplicate["device"]["id"].as_str().unwrap());
+    hub.send("DELETE", &url, duplicate["token"].as_str(), &Value::Null).await.ok();
+    hub.redeem(&newer, "spare").await.assert_error(404, "unknown_code");
+    hub.redeem(&older, "of another dialog").await.ok();
+}
+
+#[tokio::test(start_paused = true)]
 async fn names_with_invisible_characters_of_any_script_are_refused() {
     let hub = Hub::new();
     for hidden in [
@@ -306,14 +320,21 @@ async fn wrong_device_tokens_in_connect_cost_a_hundred_queries_in_a_minute_and_a
     let hub = Hub::new();
     let (_, token) = hub.add_device("phone").await;
     let before = hub.world.db.read_count();
-    for number in 0..150 {
-        let refused = hub.connect(&format!("sgd_{number:x>43}")).await;
-        assert_eq!(refused.err().as_deref(), Some("Invalid token"));
+    let refuse = async |number: u64| hub.connect(&format!("sgd_{number:x>43}")).await.err().unwrap();
+    for number in 0..100 {
+        assert_eq!(refuse(number).await, "Invalid token");
+    }
+    for number in 100..150 {
+        assert_eq!(refuse(number).await, "closed with 1013");
     }
     assert_eq!(hub.world.db.read_count() - before, 101, "the last query reads the prefixes of all tokens");
     assert!(hub.connect(&token).await.is_ok());
+    let (_, new) = hub.add_device("laptop").await;
+    assert_eq!(hub.connect(&new).await.err().as_deref(), Some("closed with 1013"), "the CLI keeps the token");
+    hub.world.advance(10_000).await;
+    assert!(hub.connect(&new).await.is_ok());
     hub.world.advance(60_000).await;
     let before = hub.world.db.read_count();
-    assert!(hub.connect(&format!("sgd_{:x>43}", 1)).await.is_err());
+    assert_eq!(refuse(1).await, "Invalid token");
     assert_eq!(hub.world.db.read_count() - before, 1);
 }
