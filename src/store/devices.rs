@@ -81,9 +81,8 @@ const REVOKE: &str = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND names
 const REVOKE_ALL: &str = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
 
 /// `?1`: namespace, `?2`: id of a device, or NULL.
-const DELETE_PAIRINGS: &str = "
-DELETE FROM pairings WHERE namespace = ?1 AND (?2 IS NULL OR claim_hash <> code_hash
-  OR created_at >= (SELECT created_at FROM devices WHERE id = ?2))";
+const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1
+  AND (?2 IS NULL OR claim_hash <> code_hash OR created_at >= (SELECT created_at FROM devices WHERE id = ?2))";
 
 const SET_GENERATION: &str = "
 INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
@@ -126,8 +125,7 @@ WHERE (SELECT count(*) FROM pairings WHERE namespace = ?5 AND claim_hash = code_
     is_valid_credential!("?5", "?13")
 );
 
-/// Whether a code was inserted, and how many codes of the namespace wait. `?1`: hash of the code, `?2`: namespace or NULL,
-/// `?3`: selector.
+/// Whether a code was inserted, and how many codes of the namespace wait. `?1`: hash, `?2`: namespace or NULL, `?3`: selector.
 const SELECT_INSERTED: &str = "
 SELECT EXISTS (SELECT 1 FROM pairings WHERE selector = ?3 AND code_hash = ?1),
   (SELECT count(*) FROM pairings WHERE namespace = ?2 AND claim_hash = code_hash AND claims_left > 0)";
@@ -268,8 +266,7 @@ pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
     Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
 }
 
-/// A statement that deletes the codes of a namespace, and the requests that it has approved. With `device`, keeps the codes that are older
-/// than this device, which it cannot know.
+/// A statement that deletes a namespace's approved requests, and its codes: with `device`, only those that are not older than it.
 pub fn delete_pairings(namespace: &Namespace, device: Option<&str>) -> Statement {
     Statement::new(DELETE_PAIRINGS, [namespace.as_ref().into(), text_or_null(device)])
 }

@@ -89,6 +89,9 @@ test('reads git diff --numstat', () => {
       { path: 'new', added: 3, removed: 0 },
     ],
   );
+  // Takes linear time: with a regular expression, this would take an hour.
+  const path = '{'.repeat(1_000_000);
+  assert.deepEqual([...readLineCounts({ stdout: `1\t1\t${path}` }).keys()], [path]);
 });
 
 test('reads a unified diff', () => {

@@ -1,7 +1,7 @@
 /** What a command changes in the shell of later commands, if the agent runs several commands in one shell. */
 
 import { isMoveTo } from './command-shapes.mjs';
-import { parseLine } from './shell-command.mjs';
+import { MAX_LINE_CHARS, parseLine } from './shell-command.mjs';
 
 /**
  * `directory`: the working directory may have changed; `variables`: variables, aliases or functions, too.
@@ -43,7 +43,8 @@ const SETTING = new RegExp(`${STARTS.source}(?:${SETTINGS.map(({ source }) => so
 export function shellChangeOf(line, root, kept) {
   if (kept === 'nothing') return 'nothing';
   const text = line.replaceAll(/["'\\]/g, '');
-  if (kept === 'variables' && SETTING.test(text)) return 'variables';
+  // The search takes quadratic time.
+  if (kept === 'variables' && (text.length > MAX_LINE_CHARS || SETTING.test(text))) return 'variables';
   const commands = parseLine(line)?.commands;
   const moves = commands ? commands.some((words) => isMove(words) && !isMoveTo(words, root)) : MOVE.test(text);
   return moves ? 'directory' : 'nothing';

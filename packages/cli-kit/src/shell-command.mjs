@@ -1,7 +1,7 @@
 /** Parses a line of simple commands of a POSIX shell. Refuses everything that a shell would expand, redirect or assign. */
 
 /** Limit on a line, in characters. */
-const MAX_LINE_CHARS = 20_000;
+export const MAX_LINE_CHARS = 20_000;
 
 /**
  * The parts of a word. No part matches control, format or unassigned characters, or separators other than the space: people cannot see

@@ -170,6 +170,8 @@ test('commands that change the shell are recognized', () => {
   ];
   for (const kept of /** @type {const} */ (['directory', 'variables']))
     for (const line of moves) assert.notEqual(shellChangeOf(line, '/code/shop', kept), 'nothing', line);
+  // A search of this line would take an hour.
+  assert.equal(shellChangeOf('do -'.repeat(150_000), '/code/shop', 'variables'), 'variables');
   const settings = [
     'export PATH=.',
     'alias ls=id',

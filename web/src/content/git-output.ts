@@ -124,7 +124,12 @@ function readCountsLine(line: string): LineCounts {
   const [, added, removed, paths] = /^(\d+|-)\t(\d+|-)\t(.+)$/s.exec(line) ?? [];
   if (paths === undefined) throw unreadableError();
   // A rename is `old => new`, or `folder/{old => new}/file`.
-  const path = /\{.* => .*\}/.test(paths) ? paths.replace(/\{.* => (.*)\}/, '$1').replaceAll('//', '/') : (paths.split(' => ')[1] ?? paths);
+  const [start, end] = [paths.indexOf('{'), paths.lastIndexOf('}')];
+  const arrow = paths.lastIndexOf(' => ', end - 4);
+  const path =
+    start >= 0 && arrow > start
+      ? (paths.slice(0, start) + paths.slice(arrow + 4, end) + paths.slice(end + 1)).replaceAll('//', '/')
+      : (paths.split(' => ')[1] ?? paths);
   return { path: unquote(path), added: Number(added) || 0, removed: Number(removed) || 0 };
 }
 
