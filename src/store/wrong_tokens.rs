@@ -1,5 +1,5 @@
 //! Limits the wrong tokens of a client address in a worker, or of all clients in an object, which does not know their addresses. A valid
-//! token is never refused, even if others try wrong ones.
+//! token is not refused because others try wrong ones, except in the first seconds of a device: its client must try again.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,6 @@
 /** The output of a tool call. Each result has only the new output, because clients append the results of a call. */
 
-import { asList, isObject, isText } from './values.mjs';
+import { asList, isObject, isText, limitSize } from './values.mjs';
 import { imageBlock } from './records.mjs';
 
 /** Limits on the output of a call, in characters. The middle of a longer output is left out, because errors are at the end. */
@@ -49,7 +49,8 @@ function finalText({ rawOutput, content }) {
   if (text !== '' || typeof rawOutput !== 'object' || rawOutput === null) return text;
   const hasText = TEXT_FIELDS.some((name) => Object.hasOwn(rawOutput, name));
   if (hasText) return TEXT_FIELDS.map((name) => rawOutput[name]).find(isText) ?? '';
-  return asList(content).length > 0 || Object.keys(rawOutput).length === 0 ? '' : JSON.stringify(rawOutput, null, 2);
+  if (asList(content).length > 0 || Object.keys(rawOutput).length === 0) return '';
+  return JSON.stringify(limitSize(rawOutput, MAX_START_CHARS + MAX_END_CHARS), null, 2);
 }
 
 /** Returns the exit code of a completed command, if the agent reports it. */

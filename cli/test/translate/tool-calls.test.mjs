@@ -201,6 +201,9 @@ test('structured output is shown as JSON if there is no text', () => {
   assert.equal(outputOf({ rawOutput: { rows: [1] } }), '{\n  "rows": [\n    1\n  ]\n}');
   assert.equal(outputOf({ rawOutput: { rows: [1] }, content: textContent('one row') }), 'one row');
   assert.equal(outputOf({ rawOutput: { rows: [1] }, content: [diff('/a', 'x', 'y')] }), '');
+  // The size of indented JSON grows with the square of the depth, and `JSON.stringify` throws after some thousand levels.
+  const deep = JSON.parse(`${'{"a":'.repeat(10_000)}1${'}'.repeat(10_000)}`);
+  assert.match(outputOf({ rawOutput: deep }), /^\{\n {2}"a": \{[^]*"\[nested too deep to show\]"/);
   for (const rawOutput of [{ output: '', metadata: { exit: 0 } }, { message: 'text' }, {}, [], null, 'text']) {
     assert.ok(['', 'text'].includes(outputOf({ rawOutput })));
   }
