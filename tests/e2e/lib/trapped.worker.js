@@ -48,17 +48,16 @@ function panicOnNextTimer() {
 /** Makes a method of the worker's side of the next socket throw once. */
 function failOnNextSocket(method) {
   const { WebSocketPair } = globalThis;
-  globalThis.WebSocketPair = /** @type {any} */ (
-    () => {
-      globalThis.WebSocketPair = WebSocketPair;
-      const pair = new WebSocketPair();
-      pair[1][method] = () => {
-        delete pair[1][method];
-        throw new Error(`The platform fails at ${method}`);
-      };
-      return pair;
-    }
-  );
+  const construct = () => {
+    globalThis.WebSocketPair = WebSocketPair;
+    const pair = new WebSocketPair();
+    pair[1][method] = () => {
+      delete pair[1][method];
+      throw new Error(`The platform fails at ${method}`);
+    };
+    return pair;
+  };
+  globalThis.WebSocketPair = new Proxy(WebSocketPair, { construct });
 }
 
 /** Whether to make the hub panic after the next batch. */
