@@ -8,6 +8,8 @@ use strum::{EnumCount, VariantArray};
 /// The upper bounds of the buckets of a [`Histogram`], in milliseconds.
 const BOUNDS_MS: [u64; 10] = [5, 10, 25, 50, 100, 250, 1_000, 5_000, 10_000, 30_000];
 
+const IS_OBSERVED: bool = cfg!(not(feature = "unobserved"));
+
 /// What is counted. The counters of one metric are next to each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumCount, VariantArray)]
 pub enum Counter {
@@ -107,7 +109,7 @@ const CHANGES: usize = Counter::COUNT + 2 * DurationMetric::COUNT;
 
 impl Metrics {
     pub fn count(&self, counter: Counter) {
-        if let Some(value) = self.counters.get(counter as usize) {
+        if let Some(value) = self.counters.get(counter as usize).filter(|_| IS_OBSERVED) {
             value.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -118,7 +120,7 @@ impl Metrics {
 
     /// Records a duration in milliseconds.
     pub fn measure(&self, duration: DurationMetric, ms: u64) {
-        let Some(histogram) = self.durations.get(duration as usize) else { return };
+        let Some(histogram) = self.durations.get(duration as usize).filter(|_| IS_OBSERVED) else { return };
         let bucket = BOUNDS_MS.partition_point(|bound| *bound < ms);
         if let Some(count) = histogram.buckets.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);

@@ -1,11 +1,13 @@
 /**
- * 20 namespaces of one hub. 19 namespaces are quiet: a CLI, a web client, five messages per second. The noisy namespace sends the next
- * message at each ack. The local runtime runs all namespaces on one thread, so this is the worst case of a noisy neighbour.
+ * 20 namespaces of one hub. 19 namespaces are quiet: a CLI, a web client, five messages per second. The noisy namespace first sends the next
+ * message at each ack, then 5,000 messages per second without waiting for acks. The local runtime runs all namespaces on one thread, so
+ * this is the worst case of a noisy neighbour.
  */
 
 import { latencyFigures } from '../../scripts/lib/statistics.mjs';
 import { openLiveSession, sendSteadily } from '../lib/live-session.mjs';
-import { flood } from '../lib/messages.mjs';
+import { repeat } from '../lib/measure.mjs';
+import { agentMessage, flood } from '../lib/messages.mjs';
 
 const QUIET_NAMESPACES = 19;
 /** Messages per second of a quiet namespace. */
@@ -13,18 +15,32 @@ const PER_SECOND = 5;
 const NOISY_CLIS = 4;
 /** Unacknowledged messages per noisy CLI. */
 const IN_FLIGHT = 50;
+/** Messages per second of the namespace that waits for no acks. */
+const UNPACED_PER_SECOND = 5_000;
 
 export const rows = [
   { id: 'tenants-alone', work: '19 quiet namespaces: message -> SSE', mainFigure: 'p99' },
   { id: 'tenants-beside', work: 'the same with a noisy namespace', mainFigure: 'p99', target: { of: 'hub', most: 100, unit: ' ms' } },
   { id: 'tenants-noise', work: 'messages of the noisy namespace', mainFigure: 'perSecond' },
+  {
+    id: 'tenants-unpaced',
+    work: 'the same with a namespace that sends 5,000 messages/s and waits for no ack',
+    mainFigure: 'p99',
+    target: { of: 'hub', most: 100, unit: ' ms' },
+  },
+  { id: 'tenants-unpaced-noise', work: 'messages of that namespace, acknowledged', mainFigure: 'perSecond' },
 ];
 
-/** Starts the noisy namespace. Resolves to a function that stops it, and resolves to the acknowledged messages per second. */
+/** Connects the CLIs of a noisy namespace. */
+async function connectNoise(namespaceHub) {
+  const sessions = await namespaceHub.openSessions(Array.from({ length: NOISY_CLIS }, (_, cli) => `noisy-${cli}`));
+  return { sessions, sockets: await Promise.all(sessions.map((session) => namespaceHub.connectCli(session))) };
+}
+
+/** Starts the namespace that waits for acks. Resolves to a function that stops it, and resolves to the acknowledged messages per second. */
 async function startNoise(namespaceHub) {
   let isDone = false;
-  const sessions = await namespaceHub.openSessions(Array.from({ length: NOISY_CLIS }, (_, cli) => `noisy-${cli}`));
-  const sockets = await Promise.all(sessions.map((session) => namespaceHub.connectCli(session)));
+  const { sessions, sockets } = await connectNoise(namespaceHub);
   const start = performance.now();
   const floods = sockets.map((socket, cli) => flood(socket, sessions[cli], { inFlight: IN_FLIGHT, isDone: () => isDone }));
   return async () => {
@@ -36,7 +52,41 @@ async function startNoise(namespaceHub) {
   };
 }
 
-export async function run({ servers, quick, report, reportProblem }) {
+/**
+ * Starts the namespace that waits for no ack; a CLI whose socket the hub closes connects again. Resolves to a function that stops the namespace,
+ * and returns the numbers of sent, acknowledged and refused messages and of closed sockets.
+ */
+async function startUnpaced(namespaceHub) {
+  const counts = { sent: 0, acknowledged: 0, refused: 0, closed: 0 };
+  const { sessions, sockets } = await connectNoise(namespaceHub);
+  let isDone = false;
+  const reconnect = async (cli) => {
+    if (isDone) return;
+    counts.closed += 1;
+    // Without a new socket, the other CLIs continue: the note has the number of the sent messages.
+    const socket = await namespaceHub.connectCli(sessions[cli]).catch(() => undefined);
+    if (isDone) socket?.close();
+    else if (socket) sockets[cli] = socket.once('disconnect', () => reconnect(cli));
+  };
+  sockets.forEach((socket, cli) => socket.once('disconnect', () => reconnect(cli)));
+  const stop = repeat(UNPACED_PER_SECOND, (n) => {
+    const [socket, { id: sid }] = [sockets[n % NOISY_CLIS], sessions[n % NOISY_CLIS]];
+    // A client would keep the message until it is connected again.
+    if (!socket.connected) return;
+    counts.sent += 1;
+    socket.emit('message', { sid, message: agentMessage(n), localId: `m-${n}` }, (ack) => {
+      counts[ack?.ok ? 'acknowledged' : 'refused'] += 1;
+    });
+  });
+  return () => {
+    stop();
+    isDone = true;
+    for (const socket of sockets) socket.close();
+    return counts;
+  };
+}
+
+export async function run({ servers, quick, report, addNote, reportProblem }) {
   const hub = servers.find(({ kind }) => kind === 'hub');
   const seconds = quick ? 4 : 20;
   const sessions = [];
@@ -48,5 +98,14 @@ export async function run({ servers, quick, report, reportProblem }) {
   const stop = await startNoise(await hub.inNamespace('noisy'));
   report('tenants-beside', { hub: await measure() });
   report('tenants-noise', { hub: { perSecond: await stop() } });
+  const start = performance.now();
+  const stopUnpaced = await startUnpaced(await hub.inNamespace('unpaced'));
+  report('tenants-unpaced', { hub: await measure() });
+  const { sent, acknowledged, refused, closed } = stopUnpaced();
+  const elapsed = (performance.now() - start) / 1000;
+  addNote(
+    `without waiting for acks: ${Math.round(sent / elapsed)} messages/s sent, ${refused} refused, ${closed} sockets closed by the hub`,
+  );
+  report('tenants-unpaced-noise', { hub: { perSecond: acknowledged / elapsed } });
   for (const { close } of sessions) close();
 }

@@ -53,6 +53,16 @@ export async function build({ optimize = true } = {}) {
   });
 }
 
+/** Builds the worker without metrics and without log lines of requests, for `npm run bench -- --compare`. Returns its folder. */
+export async function buildUnobserved() {
+  const folder = path.join(BUILD_DIR, 'unobserved');
+  mkdirSync(folder, { recursive: true });
+  await runParallel(ensureToolchain, ensureBindTool, ensurePackages);
+  const wasm = await runStep('wasm build', (update) => compile(true, update, { isObserved: false }));
+  await runStep('wasm bindings and optimiser', () => bundle(wasm, folder, true, { isObserved: false }));
+  return folder;
+}
+
 /** @param {boolean} optimize */
 async function compileWorker(optimize) {
   await ensureToolchain();

@@ -83,7 +83,7 @@ export async function buildPrevious(update) {
       if (!bindToolIsReady(root)) await installBindTool(update, root);
       // In a separate target folder, because the wasm files of both commits have the same name.
       const wasm = await compile(false, update, { root, target: path.join(CARGO_TARGET_DIR, 'previous') });
-      await bundle(wasm, cached, false, root);
+      await bundle(wasm, cached, false, { root });
     }
     for (const name of OUTPUTS) cpSync(path.join(cached, name), path.join(PREVIOUS_BUILD_DIR, name));
   });

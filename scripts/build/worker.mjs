@@ -49,12 +49,14 @@ export const CARGO_TARGET_DIR = path.resolve(process.env.CARGO_TARGET_DIR ?? inP
  * Compiles the crate.
  * @param {boolean} optimize
  * @param {(state: string) => void} update
- * @param {{root?: string, target?: string}} [folders] of the sources and of the compiled crates
+ * @param {{root?: string, target?: string, isObserved?: boolean}} [options] the folders of the sources and of the compiled crates; and false
+ *   for a build that counts nothing
  * @returns {Promise<string>} the path of the wasm
  */
-export async function compile(optimize, update, { root = ROOT, target = CARGO_TARGET_DIR } = {}) {
+export async function compile(optimize, update, { root = ROOT, target = CARGO_TARGET_DIR, isObserved = true } = {}) {
   const profile = optimize ? PROFILES.release : PROFILES.dev;
-  const options = ['--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target];
+  const features = isObserved ? [] : ['--features', 'unobserved'];
+  const options = ['--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target, ...features];
   const args = optimize ? ['rustc', '--config', withoutLocalPaths(), ...options, '--', `-Cmetadata=${SYMBOL_SALT}`] : ['build', ...options];
   await run('cargo', args, {
     cwd: root,
@@ -81,9 +83,9 @@ function withoutLocalPaths() {
  * @param {string} wasm
  * @param {string} folder for the two files
  * @param {boolean} optimize
- * @param {string} [root] the folder of the sources
+ * @param {{root?: string, isObserved?: boolean}} [options] as for `compile`
  */
-export async function bundle(wasm, folder, optimize, root = ROOT) {
+export async function bundle(wasm, folder, optimize, { root = ROOT, isObserved = true } = {}) {
   const bindingsFolder = path.join(folder, 'bindings');
   rmSync(bindingsFolder, { recursive: true, force: true });
   await run(bindToolPath(root), [wasm, bindingsFolder]);
@@ -91,7 +93,7 @@ export async function bundle(wasm, folder, optimize, root = ROOT) {
   writeFileSync(bindings, adaptBindings(readFileSync(bindings, 'utf8')));
   const wasmWithBindings = path.join(bindingsFolder, 'index_bg.wasm');
   if (optimize) await optimizeWasm(wasmWithBindings);
-  await bundleScript(root, bindings, path.join(bindingsFolder, 'bundle.js'), optimize);
+  await bundleScript(root, bindings, path.join(bindingsFolder, 'bundle.js'), optimize, isObserved);
   // Moved last, so that a failed step keeps the previous build.
   renameSync(wasmWithBindings, path.join(folder, 'index_bg.wasm'));
   renameSync(path.join(bindingsFolder, 'bundle.js'), path.join(folder, 'index.js'));
@@ -121,8 +123,9 @@ export function adaptBindings(script) {
  * @param {string} bindings
  * @param {string} outfile
  * @param {boolean} minify
+ * @param {boolean} isObserved
  */
-async function bundleScript(root, bindings, outfile, minify) {
+async function bundleScript(root, bindings, outfile, minify, isObserved) {
   // Imported dynamically, because the package may not have been installed when this process started.
   const { default: esbuild } = await import(pathToFileURL(inProject('node_modules', 'esbuild', 'lib', 'main.js')).href);
   // The bindings import copies of the project's JavaScript files, and the entry module imports the originals. Both must share the state of
@@ -131,6 +134,7 @@ async function bundleScript(root, bindings, outfile, minify) {
     name: 'one copy of each module',
     setup: ({ onResolve }) =>
       onResolve({ filter: /\.js$/ }, ({ path: imported, resolveDir }) => {
+        if (!isObserved && path.basename(imported) === 'requests.js') return { path: inProject('bench', 'lib', 'unobserved.js') };
         const [, file] = /[\\/]snippets[\\/][^\\/]+[\\/](src[\\/].+\.js)$/.exec(path.resolve(resolveDir, imported)) ?? [];
         return file === undefined ? undefined : { path: path.join(root, file) };
       }),

@@ -4,7 +4,7 @@
 // HUB_BUILD=dev makes the development build in build/dev/, which is not optimised and compiles in seconds.
 // `wrangler deploy` and `wrangler dev` run this script too ([build] in wrangler.toml).
 
-import { build, describeBuild } from '../build/build.mjs';
+import { build, buildUnobserved, describeBuild } from '../build/build.mjs';
 import { parseCommandLine } from '../lib/command-line.mjs';
 import { buildConsole, describeConsole } from '../build/console.mjs';
 import { main, printError } from '../lib/errors.mjs';
@@ -17,7 +17,8 @@ that are missing. Skips what is up to date.
 
   --help  this text
 
-HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: compiles faster, but is larger and slower.`;
+HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: compiles faster, but is larger and slower. HUB_BUILD=unobserved
+makes a build of the worker without metrics and log lines of requests in build/unobserved/, to measure what these cost.`;
 
 async function buildFromCommandLine() {
   if (parseCommandLine(process.argv.slice(2), USAGE).help) {
@@ -25,6 +26,10 @@ async function buildFromCommandLine() {
     return;
   }
   if (process.env.HUB_BUILD === 'dev') return rebuildForDev();
+  if (process.env.HUB_BUILD === 'unobserved') {
+    console.log(await buildUnobserved());
+    return;
+  }
   const [worker, webConsole] = await runParallel(build, buildConsole);
   console.log(describeBuild(worker));
   console.log(describeConsole(webConsole));

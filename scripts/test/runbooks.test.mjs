@@ -1,4 +1,4 @@
-// What the runbooks of docs/OPERATIONS.md say that an operator sees: alerts, log events, error codes and texts that exist.
+// What the runbooks of docs/OPERATIONS.md and the list of log events say that an operator sees exists: alerts, log events, error codes and texts.
 // tests/e2e/runbooks.test.mjs runs their commands.
 
 import assert from 'node:assert/strict';
@@ -11,7 +11,7 @@ const read = (...parts) => readFileSync(inProject(...parts), 'utf8');
 /** The sources of a folder as one text, without line breaks. @param {...string} parts */
 const readSources = (...parts) =>
   readdirSync(inProject(...parts), { recursive: true, encoding: 'utf8' })
-    .filter((name) => /\.(rs|ts|tsx|mjs)$/.test(name))
+    .filter((name) => /(?<!\.test)\.(rs|ts|tsx|js|mjs)$/.test(name))
     .map((name) => read(...parts, name))
     .join('\n');
 
@@ -45,6 +45,16 @@ test('the log events of the runbooks are in the list of events', () => {
     names.filter((name) => !list.includes(`\`${name}\``)),
     [],
   );
+});
+
+test('the list of log events has each event of the sources, and no other', () => {
+  const [, table] = /^\| Event \| Level .*\n\|---.*\n((?:\|.*\n)+)/m.exec(read('docs', 'MONITORING.md'));
+  const listed = table.split('\n').flatMap((row) => findNames([row.split('|')[1] ?? ''], /`([a-z-]+)`/g));
+  const call = /(?:LogLine::new\(\s*Level::\w+,|log_error\(|logError\(|logLine\([^,]+,)\s*(?:\w+ \? '([a-z-]+)' : )?["']([a-z-]+)["']/g;
+  const events = [...readSources('src').matchAll(call)]
+    .flatMap(([, first, second]) => [first, second])
+    .filter((event) => event !== undefined);
+  assert.deepEqual(listed.toSorted(), [...new Set(events)].toSorted());
 });
 
 test('the texts that the runbooks quote are texts of the hub or of the console', () => {

@@ -130,17 +130,21 @@ impl Hub {
         Ok((counts, usage))
     }
 
-    /// Returns the hash of the namespace, and the numbers of a data point for Analytics Engine: the changes of the metrics since the last
-    /// call ([`crate::metrics::Metrics::take_changes`]), then the number of open sockets. `None` without a change.
-    pub fn take_metrics(&self) -> Option<(String, Vec<f64>)> {
-        let mut numbers = self.telemetry.metrics.take_changes()?;
-        let (clis, web_clients) = self.turn().count_sockets();
-        numbers.push((clis + web_clients) as f64);
-        Some((hash_of_namespace(self.config.namespace.as_str()), numbers))
+    /// Returns the hash of the namespace, and the numbers of its data points for Analytics Engine: the changes of the metrics since the
+    /// last call ([`crate::metrics::Metrics::take_changes`]), and the gauges. `None` without a change.
+    pub fn take_metrics(&self) -> Option<(String, [Vec<f64>; 2])> {
+        let changes = self.telemetry.metrics.take_changes()?;
+        let gauges = self.gauges().iter().map(|gauge| gauge.value as f64).collect();
+        Some((hash_of_namespace(self.config.namespace.as_str()), [changes, gauges]))
     }
 
     /// Returns the metrics since the object was loaded, as text for Prometheus.
     pub fn metrics_text(&self) -> String {
+        self.telemetry.metrics.to_prometheus(&self.gauges())
+    }
+
+    /// Returns the gauges, in the order of docs/MONITORING.md "Analytics Engine".
+    fn gauges(&self) -> [Gauge; 11] {
         let now = self.rt.now();
         let turn = self.turn();
         let (clis, web_clients) = turn.count_sockets();
@@ -151,7 +155,7 @@ impl Hub {
         let (held, isolate_held) = (self.budget().bytes(), self.budget().isolate_bytes());
         let gauge = |name, label, help, value| Gauge { name, label, help, value };
         let sockets = |label, value| gauge("hub_sockets", label, "Open sockets.", value);
-        self.telemetry.metrics.to_prometheus(&[
+        [
             sockets(r#"kind="cli""#, clis),
             sockets(r#"kind="web""#, web_clients),
             gauge("hub_active_sessions", "", "Sessions whose CLI is alive.", sessions as u64),
@@ -168,7 +172,7 @@ impl Hub {
             gauge("hub_database_batches", "", "Batches since the object was loaded.", usage.batches),
             gauge("hub_database_rows_read", "", "Rows read since the object was loaded.", usage.rows_read),
             gauge("hub_database_rows_written", "", "Rows written since the object was loaded.", usage.rows_written),
-        ])
+        ]
     }
 }
 

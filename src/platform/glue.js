@@ -108,13 +108,16 @@ export async function readBody(request, declaredBytes, limit, chunkBytes, progre
 let cached = { text: '', headers: new Headers() };
 
 /**
- * Writes a data point about a namespace to Analytics Engine (docs/MONITORING.md).
+ * Writes the data points of a namespace to Analytics Engine (docs/MONITORING.md). A point has at most 20 numbers.
  * @param {{METRICS: {writeDataPoint: (point: object) => void}}} env
  * @param {string} namespaceHash
- * @param {Float64Array} numbers a view of wasm memory
+ * @param {Float64Array} changes a view of wasm memory, as is `gauges`
+ * @param {Float64Array} gauges
  */
-export function writeDataPoint(env, namespaceHash, numbers) {
-  env.METRICS.writeDataPoint({ indexes: [namespaceHash], blobs: ['object'], doubles: [...numbers] });
+export function writeDataPoints(env, namespaceHash, changes, gauges) {
+  for (const [kind, numbers] of Object.entries({ object: changes, gauges })) {
+    env.METRICS.writeDataPoint({ indexes: [namespaceHash], blobs: [kind], doubles: [...numbers] });
+  }
 }
 
 /**

@@ -12,9 +12,9 @@ extern "C" {
     #[wasm_bindgen(js_name = readHead)]
     pub fn read_head(request: &web_sys::Request, names: &str) -> String;
 
-    /// Writes a data point about a namespace to the binding `METRICS`.
-    #[wasm_bindgen(js_name = writeDataPoint)]
-    pub fn write_data_point(env: &worker::Env, namespace_hash: &str, numbers: &[f64]);
+    /// Writes the data points `object` and `gauges` of a namespace to the binding `METRICS`.
+    #[wasm_bindgen(js_name = writeDataPoints)]
+    pub fn write_data_points(env: &worker::Env, namespace_hash: &str, changes: &[f64], gauges: &[f64]);
 
     /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
     /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
@@ -220,9 +220,9 @@ extern "C" {
     /// the end of the body, its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
     pub fn read(this: &Upload, buffer_chars: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
-    /// Returns the buffered content between two texts, and empties the buffer.
-    #[wasm_bindgen(method, catch)]
-    pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Result<js_sys::JsString, JsValue>;
+    /// Returns the buffered content between two texts, and empties the buffer. `None` without memory for the frame, which is logged.
+    #[wasm_bindgen(method)]
+    pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Option<js_sys::JsString>;
     /// Releases the memory of the body.
     #[wasm_bindgen(method)]
     pub fn release(this: &Upload);

@@ -164,12 +164,12 @@ impl NamespaceHub {
         self.0.on_disconnect(&socket);
     }
 
-    /// Writes a data point of the metrics to Analytics Engine, if they have changed. The binding `METRICS` must exist.
+    /// Writes the data points of the metrics to Analytics Engine, if they have changed. The binding `METRICS` must exist.
     #[wasm_bindgen(js_name = reportMetrics)]
     pub fn report_metrics(&self) {
-        let numbers = self.0.running.borrow().as_ref().and_then(|running| running.hub.take_metrics());
-        if let Some((namespace_hash, numbers)) = numbers {
-            glue::write_data_point(&self.0.env, &namespace_hash, &numbers);
+        let metrics = self.0.running.borrow().as_ref().and_then(|running| running.hub.take_metrics());
+        if let Some((namespace_hash, [changes, gauges])) = metrics {
+            glue::write_data_points(&self.0.env, &namespace_hash, &changes, &gauges);
         }
     }
 

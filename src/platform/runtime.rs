@@ -212,10 +212,8 @@ impl Runtime for ObjectRuntime {
         if !self.has_table.swap(true, Ordering::Relaxed) {
             log_storage_error(self.sql.exec(CREATE_TABLE, None).map(drop));
         }
-        if let Err(error) = self.sql.exec(PUT, vec![key.into(), value.into()]) {
-            // Hibernation restores the last value.
-            log_error("storage-write-failed", &error);
-        }
+        // After a fault, hibernation restores the last value.
+        log_storage_error(self.sql.exec(PUT, vec![key.into(), value.into()]).map(drop));
     }
 
     fn kv_delete(&self, key: &str) {

@@ -2,6 +2,8 @@
 // into wasm memory, but read piece by piece: the content goes to one buffer with free space at both ends. The start and end of
 // a frame for the CLI are written into the free space, around the content. Decoding the frame to a string makes the only copy.
 
+import { logError } from './log.js';
+
 /**
  * The free space at the ends of the buffer. It is small, so that the frame and the buffer need equally many pages of memory:
  * otherwise memory becomes too fragmented for the next upload.
@@ -265,8 +267,17 @@ export class Upload {
     }
   }
 
-  /** Returns the buffered content between two ASCII texts, and empties the buffer. */
+  /** Returns the buffered content between two ASCII texts, and empties the buffer. Without memory for the frame, returns undefined and logs it. */
   frame(prefix, suffix) {
+    try {
+      return this.#makeFrame(prefix, suffix);
+    } catch (error) {
+      logError('upload-frame-failed', error);
+      return undefined;
+    }
+  }
+
+  #makeFrame(prefix, suffix) {
     const encoder = new TextEncoder();
     const before = encoder.encode(prefix);
     const after = encoder.encode(suffix);

@@ -274,6 +274,18 @@ describe('an upload', () => {
     assert.equal(bufferBytes, 0);
   });
 
+  test('without memory for its frame has none, and a line in the log', async (t) => {
+    const upload = new Upload(request(text), 1_000, 1, 1_000);
+    await upload.read(4_000_000, file.length, text.length);
+    t.mock.method(TextDecoder.prototype, 'decode', () => {
+      throw new RangeError('Array buffer allocation failed');
+    });
+    const log = t.mock.method(console, 'error', () => {});
+    assert.equal(upload.frame('<', '>'), undefined);
+    const { level, event, error } = JSON.parse(log.mock.calls[0].arguments[0]);
+    assert.deepEqual([level, event, error], ['error', 'upload-frame-failed', 'RangeError: Array buffer allocation failed']);
+  });
+
   test('continues in the same buffer when the capacity grows', async () => {
     const upload = new Upload(request(text), 1_000, 1, 1_000);
     assert.deepEqual(await upload.read(400_000, file.length, text.length), ['', undefined]);

@@ -89,7 +89,7 @@ test('metrics count the requests of the isolate, and the calls, commits and sock
   }
 });
 
-test('Analytics Engine gets a point for each request, and one of what has happened in a namespace', async (t) => {
+test('Analytics Engine gets a point for each request, one of what has happened in a namespace, and one of its gauges', async (t) => {
   const reporting = await startHub({ wrappers: ANALYTICS_WORKER });
   t.after(() => reporting.stop());
   const points = () => {
@@ -104,9 +104,13 @@ test('Analytics Engine gets a point for each request, and one of what has happen
   await reporting.advance('reported', 5_000);
   const object = await eventually(() => points().find(({ blobs: [kind] }) => kind === 'object'), 'the point of the namespace');
   assert.equal(object.indexes[0], namespace);
-  assert.equal(object.doubles.length, 20);
-  // One batch wrote the session: the numbers of docs/MONITORING.md.
-  assert.deepEqual([object.doubles[5], object.doubles[17]], [1, 1]);
+  // The numbers of docs/MONITORING.md: one batch wrote the session, nothing waits, and the isolate holds what its only namespace holds.
+  assert.deepEqual([object.doubles.length, object.doubles[5], object.doubles[17]], [19, 1, 1]);
+  const gauges = await eventually(() => points().find(({ blobs: [kind] }) => kind === 'gauges'), 'the point of the gauges');
+  const [clis, webClients, active, cached, queued, held, isolateHeld, awake, batches, read, written] = gauges.doubles;
+  assert.deepEqual([gauges.indexes[0], gauges.doubles.length], [namespace, 11]);
+  assert.deepEqual([clis, webClients, active, cached, queued], [0, 0, 0, 1, 0]);
+  assert.ok(held > 0 && held === isolateHeld && awake >= 5 && batches >= 1 && read >= 1 && written >= 1, gauges.doubles.join());
   const isolate = await eventually(() => points().find(({ blobs: [kind] }) => kind === 'isolate'), 'the point of the isolate');
   assert.deepEqual(isolate.doubles, [1, 0]);
 });

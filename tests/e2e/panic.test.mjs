@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
-import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
+import { deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -178,5 +178,36 @@ describe('a panic', () => {
     await withTimeout(opened.promise, 'the greeting');
     assertInterrupted(await hub.web('opening').get('/api/sessions', { headers: { 'x-trap': 'worker' } }));
     assert.equal(await withTimeout(closed.promise, 'the socket to be closed', AT_ONCE_MS), 1012);
+  });
+});
+
+describe('a fault of the platform', () => {
+  const upgrade = '/socket.io/?EIO=4&transport=websocket';
+  const lineOf = (event) => eventually(() => hub.logLines().find((line) => line.event === event), `the line ${event}`);
+
+  test('at the upgrade of a CLI is answered with 503, and logged', async () => {
+    assertInterrupted(await hub.web('fault').upgrade(upgrade, { authorize: false, headers: { 'x-trap': 'socket.accept' } }));
+    const { level, error } = await lineOf('request-interrupted');
+    assert.deepEqual([level, /fails at accept/.test(error)], ['error', true]);
+  });
+
+  test('while a CLI connects closes its socket, and is logged', async () => {
+    const socket = new WebSocket(
+      `${hub.url.replace('http', 'ws')}${upgrade}`,
+      /** @type {any} */ ({ headers: { 'x-trap': 'socket.close' } }),
+    );
+    const closed = deferred();
+    // The hub closes the socket of a client that sends a binary frame.
+    socket.onmessage = () => socket.send(new Uint8Array([1]));
+    socket.onclose = ({ code, reason }) => closed.resolve([code, reason]);
+    assert.deepEqual(await withTimeout(closed.promise, 'the socket to be closed'), [1011, 'The hub was interrupted. Reconnect.']);
+    const { level, error } = await lineOf('socket-failed');
+    assert.deepEqual([level, /fails at close/.test(error)], ['error', true]);
+  });
+
+  test('at a write to the storage of an object fails no request, and is logged', async () => {
+    assert.equal((await hub.web('full').get('/api/sessions', { headers: { 'x-trap': 'storage' } })).status, 200);
+    const { level, error } = await lineOf('storage-failed');
+    assert.deepEqual([level, /SQLITE_FULL/.test(error)], ['error', true]);
   });
 });

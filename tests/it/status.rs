@@ -2,7 +2,7 @@
 
 use crate::support::World;
 use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, permanent_error};
+use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::worker_edge::{edge, head, respond, route, with_token};
 use serde_json::{Value, json};
 use session_gateway_hub::http::edge::{Action, MetricsToken, RequestHead};
@@ -74,6 +74,71 @@ async fn calls_commits_events_and_sockets_are_in_the_metrics() {
     assert_eq!(metric(&world, r#"hub_rpc_calls_total{outcome="no_method"}"#), 1);
     assert_eq!(metric(&world, "hub_rpc_duration_seconds_count"), 1);
     assert_eq!(metric(&world, "hub_active_sessions"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn changes_that_wait_for_the_database_are_in_the_gauges_and_hold_memory_until_they_are_written() {
+    let world = World::new();
+    let neighbour = world.neighbour();
+    let session = world.create_session("/one").await;
+    let mut cli = world.live_cli(&session).await;
+    let gauges = |world: &World| {
+        ["hub_queued_bytes", r#"hub_held_bytes{of="namespace"}"#, r#"hub_held_bytes{of="isolate"}"#]
+            .map(|name| metric(world, name))
+    };
+    let [queued, held, isolate_held] = gauges(&world);
+    assert_eq!((queued, isolate_held), (0, world.held_bytes() as u64));
+    world.db.hold_results(BatchKind::Writes);
+    let ack = cli.emit_for_ack("message", &json!({"sid": session, "message": "x".repeat(100_000)}));
+    run_until_idle().await;
+    let [waiting, waiting_held, _] = gauges(&world);
+    assert!(waiting > 100_000 && waiting_held - held > 100_000, "{waiting} {held} {waiting_held}");
+    let [of_neighbour, held_by_neighbour, of_both] = gauges(&neighbour);
+    assert_eq!((of_neighbour, of_both), (0, waiting_held + held_by_neighbour));
+    world.db.release_results();
+    assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
+    run_until_idle().await;
+    assert_eq!(gauges(&world)[..2], [0, held]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_query_that_is_repeated_after_a_fault_is_a_retry_in_the_metrics() {
+    let world = World::new();
+    assert_eq!(metric(&world, "hub_database_retries_total"), 0);
+    for _ in 0..2 {
+        world.db.fail(BatchKind::Reads, retryable_error());
+    }
+    let reply = world.start("GET", "/api/sessions", "");
+    world.exhaust_retries().await;
+    reply.reply().await.ok();
+    assert_eq!(metric(&world, "hub_database_retries_total"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_data_points_have_the_changes_once_and_the_gauges_of_the_text_in_its_order() {
+    let world = World::new();
+    assert!(world.hub().take_metrics().is_none(), "nothing has happened");
+    let session = world.create_session("/one").await;
+    let _cli = world.live_cli(&session).await;
+    let (hash, points) = world.hub().take_metrics().unwrap();
+    assert_eq!(status(&world).await["hash"], hash.as_str());
+    let text = world.hub().metrics_text();
+    let mut kind = "";
+    let mut expected = Vec::<f64>::new();
+    for line in text.lines() {
+        match line.strip_prefix("# TYPE ") {
+            Some(described) => kind = described.rsplit(' ').next().unwrap(),
+            None if kind == "gauge" && !line.starts_with('#') => {
+                expected.push(line.rsplit(' ').next().unwrap().parse().unwrap());
+            }
+            None => {}
+        }
+    }
+    let [changes, gauges] = &points;
+    assert_eq!(*gauges, expected, "{text}");
+    assert_eq!((gauges[0], gauges[2]), (1.0, 1.0), "a CLI and an active session");
+    assert!([changes, gauges].iter().all(|point| point.len() <= 20), "the platform allows 20 numbers");
+    assert!(world.hub().take_metrics().is_none());
 }
 
 #[tokio::test]

@@ -45,6 +45,21 @@ function panicOnNextTimer() {
   };
 }
 
+/** Makes a method of the worker's side of the next socket throw once. */
+function failOnNextSocket(method) {
+  const { WebSocketPair } = globalThis;
+  const construct = () => {
+    globalThis.WebSocketPair = WebSocketPair;
+    const pair = new WebSocketPair();
+    pair[1][method] = () => {
+      delete pair[1][method];
+      throw new Error(`The platform fails at ${method}`);
+    };
+    return pair;
+  };
+  globalThis.WebSocketPair = new Proxy(WebSocketPair, { construct });
+}
+
 /** Whether to make the hub panic after the next batch. */
 let panicsAfterCommit = false;
 
@@ -69,6 +84,7 @@ export default {
     nextTrap = request.headers.get('x-trap');
     if (nextTrap === 'worker') panicOnNextClockRead();
     if (nextTrap === 'response') panicOnNextResponse();
+    if (nextTrap?.startsWith('socket.')) failOnNextSocket(nextTrap.slice('socket.'.length));
     return new HubWorker(context, env).fetch(request);
   },
 };
@@ -82,6 +98,12 @@ export class NamespaceHub extends DurableObject {
       if (this.refusesSockets) throw new Error('only 32768 websockets can be accepted on a single Durable Object instance');
       return acceptWebSocket.call(state, socket);
     };
+    const { sql } = state.storage;
+    const exec = sql.exec.bind(sql);
+    sql.exec = (query, ...values) => {
+      if (this.refusesWrites && query.startsWith('INSERT')) throw new Error('database or disk is full: SQLITE_FULL');
+      return exec(query, ...values);
+    };
     this.hub = new HubObject(state, env);
   }
 
@@ -92,6 +114,7 @@ export class NamespaceHub extends DurableObject {
     if (trap === 'object-response') panicOnNextResponse();
     if (trap === 'commit') panicsAfterCommit = true;
     this.refusesSockets = trap === 'socket';
+    this.refusesWrites = trap === 'storage';
     return this.hub.fetch(request);
   }
 

@@ -105,6 +105,33 @@ async fn session_with_messages(world: &World, tag: &str, count: usize) -> String
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_place_is_looked_up_once_by_each_worker_and_once_by_the_object() {
+    let deployment = Deployment::new();
+    deployment.grow(1, 1_000_000);
+    let first = deployment.namespace("team");
+    let session = session_with_messages(&first, "/a", 1).await;
+    let lookups = || {
+        let reads = deployment.0[0].read_batches();
+        reads.iter().flatten().filter(|statement| statement.sql.contains("FROM namespace_places")).count()
+    };
+    let world = deployment.namespace("team");
+    for worker in [worker_of(&world), worker_of(&world)] {
+        let before = lookups();
+        for _ in 0..3 {
+            read_at_edge(&world, &worker, &session).await.ok();
+            assert_eq!(lookups() - before, 1);
+        }
+    }
+    let before = lookups();
+    for _ in 0..3 {
+        world.get(&format!("/api/sessions/{session}")).await.ok();
+        // The object has the place in its storage.
+        world.redeploy();
+        assert_eq!(lookups() - before, 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_namespace_goes_to_the_emptiest_database_and_stays_there() {
     let deployment = Deployment::new();
     deployment.grow(1, 3_000_000);

@@ -4,7 +4,7 @@ use crate::support::cli::Cli;
 use crate::support::merge::{MergeFixture, begin_merge, merge_fixture, resume, send_text, success, texts};
 use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
 use crate::support::{World, run_until_idle};
-use serde_json::json;
+use serde_json::{Value, json};
 use session_gateway_hub::model::large::MAX_INLINE_METADATA_BYTES;
 use session_gateway_hub::store::Statement;
 
@@ -113,11 +113,10 @@ async fn a_merge_whose_batch_could_take_too_long_leaves_both_sessions_unchanged(
         cli.send_keep_alive(&world, &new).await;
         assert_eq!(reply.reply().await.ok(), success(&new));
         assert_eq!(texts(&world, &old).await, ["one", "two", "three"]);
-        assert!(
-            world.rt.logs().iter().any(|line| line.contains("more than 300,000 messages or 600 MB")),
-            "{:?}",
-            world.rt.logs()
-        );
+        let reason = "the new session has more than 300,000 messages or 600 MB";
+        let refused = json!({"event": "merge-refused", "session": old, "newSession": new, "reason": reason});
+        let lines: Vec<Value> = world.rt.logs().iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!(lines, [refused]);
         let is_move = |batch: &Vec<Statement>| batch.iter().any(|statement| statement.sql.contains("UPDATE messages"));
         assert!(!world.db.write_batches()[writes..].iter().any(is_move));
     }
