@@ -123,18 +123,6 @@ test('after a new connection the text so far is sent again', async (t) => {
   assert.deepEqual([deltas[2].text, deltas[2].offset], ['One two', 0]);
 });
 
-test('prompts are sent one at a time and in order', async (t) => {
-  const { hub, calls, prompt, release, start } = await setUp(t);
-  const { session } = await start();
-  prompt(session.id, [{ until: 'both are sent' }, { say: 'first' }]);
-  prompt(session.id, [{ say: 'second' }]);
-  release('both are sent');
-  await hub.untilReady(session.id, 2);
-  assert.deepEqual(hub.transcript(session.id), ['first', '(ready)', 'second', '(ready)']);
-  assert.equal(calls('session/prompt').length, 2);
-  assert.deepEqual(calls('session/cancel'), []);
-});
-
 test('attachments are sent as pictures or links, and other files are ignored', async (t) => {
   const { hub, calls, start } = await setUp(t, { initialize: { agentCapabilities: { promptCapabilities: { image: true } } } });
   const { session } = await start();
@@ -265,20 +253,6 @@ test('messages that wait for the agent are marked in the agent state until their
   await start();
   await hub.waitUntil(() => queued().length === 1, 'the next turn');
   assert.deepEqual(queued(), [waiting[1]]);
-});
-
-test('an abort drops the prompts that wait', async (t) => {
-  const { hub, calls, prompt, start } = await setUp(t);
-  const { session } = await start();
-  prompt(session.id, [{ say: 'running' }, { wait: 60_000 }]);
-  hub.postMessage(session.id, 'the next one');
-  await eventually(() => calls('session/prompt').length === 1 && session.inbox.lastSeq === 2, 'both prompts to be received');
-  await hub.waitUntil(() => hub.sessions.get(session.id).agentState.queuedMessages?.length === 1, 'the mark');
-  assert.deepEqual(await hub.abort(session.id), { success: true, aborted: true, dropped: 1 });
-  await hub.untilReady(session.id, 1);
-  assert.deepEqual(hub.transcript(session.id), ['(message: Dropped, not run:\nthe next one)', 'running', 'Aborted.', '(ready)']);
-  assert.equal(calls('session/prompt').length, 1);
-  await hub.waitUntil(() => hub.sessions.get(session.id).agentState.queuedMessages.length === 0, 'the mark to end');
 });
 
 /** Starts a turn that runs until it is aborted, and posts messages that wait for its end. */

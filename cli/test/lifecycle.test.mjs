@@ -11,6 +11,7 @@ import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { SilenceTimer } from '../src/silence.mjs';
 import { GeminiRecords } from './support/gemini-records.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
 
@@ -256,10 +257,7 @@ test('an agent that no longer knows its session starts a new session; the loss i
   await hub.waitUntil(() => hub.sessions.get(second.session.id).metadata.alphaSessionId === newId, 'the new id');
   await second.stop();
   await start();
-  assert.deepEqual(
-    calls('session/load').map(({ sessionId }) => sessionId),
-    [lostId, newId],
-  );
+  assert.deepEqual(pluck(calls('session/load'), 'sessionId'), [lostId, newId]);
   assert.equal(calls('session/new').length, 2);
 });
 
@@ -459,10 +457,7 @@ test('a start that fails leaves no empty session behind, and keeps a session wit
   const { hub, prompt, start } = await setUp(t);
   const failing = { startedByRunner: true, command: ['false'] };
   await assert.rejects(start({ ...failing, tag: 'new' }), /^Error: false did not start/);
-  assert.deepEqual(
-    [...hub.sessions.values()].map(({ tag }) => tag),
-    [],
-  );
+  assert.deepEqual(pluck([...hub.sessions.values()], 'tag'), []);
   const first = await start({ tag: 'old' });
   prompt(first.session.id, [{ say: 'hello' }]);
   await hub.untilReady(first.session.id, 1);

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, nextTurn } from '../../packages/cli-kit/test/support/wait.mjs';
 import { LiveTextReader } from '../src/live-text.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 test('live text is read at an interval, except while it is paused', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] });
@@ -13,10 +14,7 @@ test('live text is read at an interval, except while it is paused', async (t) =>
   ];
   liveText.start({ takeDeltas: () => deltas.splice(0, 1) });
   t.mock.timers.tick(100);
-  assert.deepEqual(
-    sent.map(({ id }) => id),
-    ['a'],
-  );
+  assert.deepEqual(pluck(sent, 'id'), ['a']);
   const { promise: storing, reject: fail } = deferred();
   liveText.pauseUntil(storing);
   t.mock.timers.tick(300);
@@ -24,9 +22,6 @@ test('live text is read at an interval, except while it is paused', async (t) =>
   fail(new Error('not stored'));
   await nextTurn();
   t.mock.timers.tick(100);
-  assert.deepEqual(
-    sent.map(({ id }) => id),
-    ['a', 'b'],
-  );
+  assert.deepEqual(pluck(sent, 'id'), ['a', 'b']);
   liveText.stop();
 });

@@ -5,6 +5,7 @@ import { test } from 'node:test';
 import { toOptions } from '../src/options.mjs';
 import { program } from '../src/program.mjs';
 import { setUp } from './support/setup.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 const choices = (...ids) => ids.map((id) => ({ value: id, name: id.toUpperCase() }));
 const effort = (currentValue = 'low') => ({
@@ -110,10 +111,7 @@ test('a value that the agent has changed itself is kept', async (t) => {
   await hub.waitUntil(() => hub.transcript(session.id).some((line) => line.startsWith('Not set')), 'the notice');
   // The agent refuses the value now, and the conversation says so. Fast mode was never chosen.
   const sent = calls('session/set_config_option').slice(1);
-  assert.deepEqual(
-    sent.map(({ configId, value }) => [configId, value]),
-    [['effort', 'max']],
-  );
+  assert.deepEqual(pluck(sent, 'configId', 'value'), [['effort', 'max']]);
   assert.equal(hub.transcript(session.id).at(-1), 'Not set: node refused Effort: Invalid value for effort: max');
 });
 
@@ -145,13 +143,10 @@ test('a machine lists the models and options that its agent last offered', async
   await hub.waitUntil(listed, 'the options of the agent');
   const [{ models, options }] = hub.machines.get(machine.id).metadata.agents;
   assert.deepEqual(models, [{ id: 'small', name: 'SMALL' }]);
-  assert.deepEqual(
-    options.map(({ id, value }) => [id, value]),
-    [
-      ['effort', 'high'],
-      ['fast', false],
-    ],
-  );
+  assert.deepEqual(pluck(options, 'id', 'value'), [
+    ['effort', 'high'],
+    ['fast', false],
+  ]);
 });
 
 test('invalid options of an agent are left out, and long ones are cut', () => {
@@ -201,10 +196,7 @@ test('a sub-agent that is a session of its own does not change the session’s o
   }, 'the call of the sub-agent');
   await hub.abort(session.id);
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(
-    calls('session/cancel').map(({ sessionId }) => sessionId),
-    [session.state.agentId, 'child'],
-  );
+  assert.deepEqual(pluck(calls('session/cancel'), 'sessionId'), [session.state.agentId, 'child']);
   assert.equal(optionsOf(hub, session).effort, 'low');
   const texts = hub.sessions.get(session.id).messages.map(({ content }) => content.content.data);
   const [text] = texts.filter((data) => data?.message?.content[0].text === 'I look.');

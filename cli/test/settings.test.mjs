@@ -9,6 +9,7 @@ import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { AGENTS } from '../src/agents.mjs';
 import { toAgentMode, toAgentModel, toOfferedModes, toPermissionMode } from '../src/settings.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 const MODES = {
   currentModeId: 'ask',
@@ -58,10 +59,7 @@ test('an agent whose own first mode lets a model approve is set to the mode that
   const first = await startClaude();
   prompt(first.session.id, [{ say: 'before' }]);
   await hub.untilReady(first.session.id, 1);
-  assert.deepEqual(
-    calls('session/set_mode').map(({ modeId }) => modeId),
-    ['default'],
-  );
+  assert.deepEqual(pluck(calls('session/set_mode'), 'modeId'), ['default']);
   await first.stop();
   const second = await startClaude();
   prompt(second.session.id, [{ say: 'after' }]);
@@ -194,16 +192,13 @@ test('modes that the hub knows are published under the hub’s names', async (t)
   putScriptedAgent(t, 'gemini');
   const { session } = await start({ command: undefined, agent: 'gemini', flavor: 'delta' });
   const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
-  assert.deepEqual(
-    modes.map(({ id, name }) => [id, name]),
-    [
-      ['default', 'Mode default'],
-      ['safe-yolo', 'Mode autoEdit'],
-      ['yolo', 'Approve everything'],
-      ['read-only', 'Mode plan'],
-      ['other', 'Mode other'],
-    ],
-  );
+  assert.deepEqual(pluck(modes, 'id', 'name'), [
+    ['default', 'Mode default'],
+    ['safe-yolo', 'Mode autoEdit'],
+    ['yolo', 'Approve everything'],
+    ['read-only', 'Mode plan'],
+    ['other', 'Mode other'],
+  ]);
 });
 
 test('the mode that never asks has the same name for each agent, and its description has the agent’s own name', () => {
@@ -229,10 +224,7 @@ test('an agent without modes has the modes of the bridge', async (t) => {
   const { hub, calls, prompt, untilRequest, start } = await setUp(t);
   const { session } = await start();
   const { modes } = await hub.waitUntil(() => hub.sessions.get(session.id).metadata.modes && hub.sessions.get(session.id).metadata);
-  assert.deepEqual(
-    modes.map(({ id }) => id),
-    ['default', 'yolo'],
-  );
+  assert.deepEqual(pluck(modes, 'id'), ['default', 'yolo']);
   await hub.call(session.id, 'set-session-config', { permissionMode: 'yolo' });
   prompt(session.id, askToRun('a', 'ls'));
   await hub.untilReady(session.id, 1);

@@ -1,17 +1,13 @@
 /** The CLI for coding agents (`cli`) with the real hub, and with a scripted agent that speaks the Agent Client Protocol. */
 
 import assert from 'node:assert/strict';
-import { createHash } from 'node:crypto';
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { after, test } from 'node:test';
 import { SCRIPTED_AGENT } from '../../cli/test/support/setup.mjs';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
-import { streamUpload } from './lib/upload.mjs';
 
 const hub = await startHub();
 after(() => hub.stop());
@@ -98,41 +94,6 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   await feed.next(isReady, 'the agent to be ready again');
   assert.equal((await readConversation(web, id)).at(-1), 'Back.');
   assert.equal((await web.readSession(id)).permissionMode, 'reader');
-});
-
-test('a file of several chunks reaches the agent unchanged', async (t) => {
-  const home = temporaryFolder(t);
-  const { sessionId: id } = await startAgent(t, hub, {
-    dir: temporaryFolder(t),
-    namespace: 'file',
-    entry: path.join(ROOT, 'cli', 'index.mjs'),
-    env: { SCRIPT: '{}', SCRIPT_HOME: home },
-    args: ['--no-machine', '--', process.execPath, SCRIPTED_AGENT],
-  });
-  const web = hub.web('file');
-  const feed = await web.openSocket({ sessionId: id });
-  t.after(() => feed.close());
-  await feed.waitForGreeting();
-  const size = 1024 * 1024;
-  const { body, digest } = await streamUpload(hub, `/api/sessions/${id}/upload`, { size, namespace: 'file' });
-  assert.equal(body.success, true, JSON.stringify(body));
-  const attachment = { id: 'a', filename: 'large.bin', mimeType: 'application/octet-stream', size, path: body.path };
-  const text = JSON.stringify([{ say: 'Read.' }]);
-  assert.equal((await web.post(`/api/sessions/${id}/messages`, { text, attachments: [attachment] })).status, 200);
-  await feed.next(isReady, 'the end of the turn');
-  const calls = readFileSync(path.join(home, 'calls.jsonl'), 'utf8')
-    .trimEnd()
-    .split('\n')
-    .map((line) => JSON.parse(line));
-  const { prompt } = calls.find(({ method }) => method === 'session/prompt').params;
-  const link = prompt.find(({ type }) => type === 'resource_link');
-  assert.deepEqual([link.name, link.size], ['large.bin', size]);
-  assert.equal(
-    createHash('sha256')
-      .update(readFileSync(fileURLToPath(link.uri)))
-      .digest('hex'),
-    digest,
-  );
 });
 
 test('a permission request waits while the hub restarts', async (t) => {

@@ -106,11 +106,6 @@ describe('a CLI connects', () => {
 });
 
 describe('CONNECT', () => {
-  test('may name the namespace of its token', async (t) => {
-    const cli = await connectCli(t, hub, { namespace: 'team', auth: { namespace: 'team', clientType: 'test' } });
-    assert.equal(cli.socket.connected, true);
-  });
-
   test('may omit the token only if the upgrade request had it', async (t) => {
     const headers = { authorization: `Bearer ${hub.token('team')}` };
     const withToken = await openRawSocket(t, hub, { headers });
@@ -154,22 +149,6 @@ describe('CONNECT', () => {
         assert.equal(await readConnectError(t, hub, { tokenIn, socketNamespace }), 'Invalid namespace', `${socketNamespace} ${tokenIn}`);
       }
     }
-  });
-
-  test('with an unknown session or machine connects, followed by an error event', async (t) => {
-    const foreign = await hub.web('other').openSession({ tag: 'another namespace' });
-    for (const [sessionId, code] of [
-      ['no-such-session', 'not-found'],
-      [foreign.id, 'access-denied'],
-    ]) {
-      const cli = await connectCli(t, hub, { namespace: 'team', auth: { sessionId } });
-      const error = await cli.nextError();
-      assert.deepEqual([error.code, error.scope, error.id], [code, 'session', sessionId]);
-      assert.equal(typeof error.message, 'string');
-    }
-    const cli = await connectCli(t, hub, { namespace: 'team', auth: { machineId: 'no-such-machine' } });
-    const error = await cli.nextError();
-    assert.deepEqual([error.code, error.scope, error.id], ['not-found', 'machine', 'no-such-machine']);
   });
 });
 

@@ -10,19 +10,6 @@ const hub = await startHub();
 after(() => hub.stop());
 
 describe('a call', () => {
-  test('returns the CLI’s result unchanged, including failures and unknown fields', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'asis', tag: 'as is' });
-    const web = hub.web('asis');
-    for (const result of [
-      { success: false, error: 'Not a git repository' },
-      { success: true, branch: 'b', files: [], zeta: 1, alpha: { deep: [null] }, big: JSON.rawJSON('9007199254740993') },
-    ]) {
-      await cli.serve('gitStatus', () => result);
-      const answer = await web.get(`/api/sessions/${session.id}/git-status`);
-      assert.deepEqual([answer.status, answer.text], [200, JSON.stringify(result)]);
-    }
-  });
-
   for (const [how, disconnect] of Object.entries({ closes: (cli) => cli.close(), 'is terminated': (cli) => cli.terminate() })) {
     for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
       test(`fails at once when its socket ${how} (token by ${tokenIn})`, async (t) => {

@@ -265,6 +265,22 @@ async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapp
 }
 
 #[tokio::test(start_paused = true)]
+async fn updated_metadata_is_published_and_stored_byte_for_byte_also_after_a_rename() {
+    let (world, session, mut cli) = live_session().await;
+    let mut second = world.cli(&session).await;
+    let written = r#""path":"/p","zeta":1,"alpha":1.0,"host":"h","opaque":9007199254740993"#;
+    let update = format!(r#"{{"sid":"{session}","expectedVersion":1,"metadata":{{{written}}}}}"#);
+    cli.emit_raw("update-metadata", &update);
+    for (receiver, start) in [(&mut cli, "43/cli,"), (&mut second, "42/cli,")] {
+        let frame = receiver.socket.next_text().await;
+        assert!(frame.starts_with(start) && frame.contains(&format!("{{{written}}}")), "{frame}");
+    }
+    world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"N"}"#).await.ok();
+    let renamed = world.get(&format!("/api/sessions/{session}")).await;
+    assert!(renamed.text.contains(&format!("{written},")), "{}", renamed.text);
+}
+
+#[tokio::test(start_paused = true)]
 async fn five_thousand_messages_at_once_are_stored_in_order() {
     let (world, session, mut cli) = live_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;

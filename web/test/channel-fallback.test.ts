@@ -1,21 +1,12 @@
 // The event channel behind proxies that block WebSockets or hold back streams.
 
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, mock, test } from 'node:test';
-import type { Channel } from '../src/api/channel.ts';
+import { test } from 'node:test';
 import { advance, FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
 import { flushPromises } from './support/promises.ts';
 
-beforeEach(() => {
-  FakeConnection.all = [];
-  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
-});
-afterEach(() => mock.timers.reset());
-
-/** Starts a channel for which a proxy refuses WebSockets. Returns the stream, which has not received an event. */
-async function startWithStream(channel: Channel): Promise<FakeStream> {
-  channel.start();
-  await flushPromises();
+/** Fails WebSockets until the channel opens a stream. Returns the stream, which has not received an event. */
+async function failSockets(): Promise<FakeStream> {
   for (const _ of [1, 2]) {
     FakeConnection.last.onclose?.({ code: 1006 });
     await advance(5000);
@@ -25,9 +16,7 @@ async function startWithStream(channel: Channel): Promise<FakeStream> {
 }
 
 test('falls back to server-sent events, and later tries a WebSocket again', async () => {
-  const { channel, events, states } = setup();
-  channel.start();
-  await flushPromises();
+  const { events, states } = await setup();
   for (const _ of [1, 2]) {
     assert.ok(FakeConnection.last instanceof FakeSocket);
     FakeConnection.last.onclose?.({ code: 1006 });
@@ -43,13 +32,10 @@ test('falls back to server-sent events, and later tries a WebSocket again', asyn
   await advance(5000);
   assert.ok(FakeConnection.last instanceof FakeSocket);
   assert.deepEqual([stream.isClosed, FakeConnection.last.url.searchParams.get('lastEventId')], [true, 'e5']);
-  channel.stop();
 });
 
 test('a WebSocket that does not open within ten seconds has failed', async () => {
-  const { channel, failedConnects } = setup();
-  channel.start();
-  await flushPromises();
+  const { failedConnects } = await setup();
   for (const count of [1, 2]) {
     const { last } = FakeConnection;
     assert.ok(last instanceof FakeSocket);
@@ -63,22 +49,18 @@ test('a WebSocket that does not open within ten seconds has failed', async () =>
   FakeConnection.last.accept();
   await advance(20_000);
   assert.equal(FakeConnection.last.isClosed, false);
-  channel.stop();
 });
 
 test('a WebSocket that opens in time is not closed', async () => {
-  const { channel } = setup();
-  channel.start();
-  await flushPromises();
+  await setup();
   FakeConnection.last.onopen?.();
   await advance(20_000);
   assert.equal(FakeConnection.last.isClosed, false);
-  channel.stop();
 });
 
 test('while a stream works, the channel tries no WebSocket, and one WebSocket after the stream was lost', async () => {
-  const { channel } = setup();
-  (await startWithStream(channel)).accept();
+  const { channel } = await setup();
+  (await failSockets()).accept();
   channel.follow('abc');
   await flushPromises();
   const stream = FakeConnection.last;
@@ -90,12 +72,11 @@ test('while a stream works, the channel tries no WebSocket, and one WebSocket af
   FakeConnection.last.onclose?.({ code: 1006 });
   await advance(5000);
   assert.ok(FakeConnection.last instanceof FakeStream);
-  channel.stop();
 });
 
 test('a stream whose events are held back is replaced by polling until an event arrives', async () => {
-  const { channel, browser, states } = setup();
-  const stream = await startWithStream(channel);
+  const { channel, browser, states } = await setup();
+  const stream = await failSockets();
   await advance(9_999);
   assert.equal(browser.polls, 0);
   await advance(1);
@@ -130,8 +111,8 @@ test('a stream whose events are held back is replaced by polling until an event 
 });
 
 test('a hidden page polls without a stream, because browsers limit the connections to a host, and keeps a WebSocket', async () => {
-  const { channel, browser, states } = setup();
-  const stream = await startWithStream(channel);
+  const { channel, browser, states } = await setup();
+  const stream = await failSockets();
   stream.accept('ok', 'e1');
   browser.isVisible = false;
   channel.handleHidden();
@@ -155,12 +136,11 @@ test('a hidden page polls without a stream, because browsers limit the connectio
   channel.handleHidden();
   await flushPromises();
   assert.deepEqual([FakeConnection.last.isClosed, FakeConnection.all.length], [false, count + 2]);
-  channel.stop();
 });
 
 test('a probe of a stream waits for the next heartbeat', async () => {
-  const { channel } = setup();
-  const stream = await startWithStream(channel);
+  const { channel } = await setup();
+  const stream = await failSockets();
   stream.accept();
   await advance(20_000);
   channel.probe();
@@ -171,5 +151,4 @@ test('a probe of a stream waits for the next heartbeat', async () => {
   channel.probe();
   await advance(3_000);
   assert.equal(stream.isClosed, true);
-  channel.stop();
 });

@@ -1,20 +1,12 @@
 // The event channel: connecting, resuming, timeouts and reconnects.
 
 import assert from 'node:assert/strict';
-import { afterEach, beforeEach, mock, test } from 'node:test';
+import { test } from 'node:test';
 import { advance, FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
 import { flushPromises } from './support/promises.ts';
 
-beforeEach(() => {
-  FakeConnection.all = [];
-  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
-});
-afterEach(() => mock.timers.reset());
-
 test('opens a WebSocket with a JWT, delivers events and answers heartbeats', async () => {
-  const { channel, states, events, connected } = setup();
-  channel.start();
-  await flushPromises();
+  const { states, events, connected } = await setup();
   const connection = FakeConnection.last;
   assert.equal(connection.url.href, 'ws://hub.test/api/events?all=true&visibility=visible&device=desk&token=jwt1');
   connection.accept();
@@ -23,13 +15,10 @@ test('opens a WebSocket with a JWT, delivers events and answers heartbeats', asy
     [states, connected, events.map(({ type }) => type), connection.sent],
     [['connecting', 'live'], [['s1', 'all']], ['heartbeat'], ['read']],
   );
-  channel.stop();
 });
 
 test('reconnects with the last event id and reports the gap', async () => {
-  const { channel, states, connected } = setup();
-  channel.start();
-  await flushPromises();
+  const { states, connected } = await setup();
   FakeConnection.last.accept('ok', 'e1');
   FakeConnection.last.deliver({ type: 'heartbeat' }, 'e7');
   FakeConnection.last.onclose?.({ code: 1006 });
@@ -44,13 +33,10 @@ test('reconnects with the last event id and reports the gap', async () => {
     ['all', 'none', 'all'],
   );
   assert.deepEqual(states, ['connecting', 'live', 'reconnecting', 'live', 'reconnecting', 'live']);
-  channel.stop();
 });
 
 test('`follow` reconnects from the last event before the call, so that a fetch after the call misses no event', async () => {
-  const { channel, connected } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, connected } = await setup();
   FakeConnection.last.accept();
   const before = FakeConnection.last;
   channel.follow('abc');
@@ -69,13 +55,10 @@ test('`follow` reconnects from the last event before the call, so that a fetch a
     connected.map(([, gap]) => gap),
     ['all', 'none'],
   );
-  channel.stop();
 });
 
 test('unfollowing a deleted session lets the channel reconnect', async () => {
-  const { channel, failedConnects } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, failedConnects } = await setup();
   FakeConnection.last.accept();
   channel.follow('gone');
   await flushPromises();
@@ -88,24 +71,18 @@ test('unfollowing a deleted session lets the channel reconnect', async () => {
   FakeConnection.last.accept();
   FakeConnection.last.onclose?.({ code: 1006 });
   assert.deepEqual(failedConnects, ['gone']);
-  channel.stop();
 });
 
 test('replaces an expired JWT and reconnects at once', async () => {
-  const { channel, browser } = setup();
-  channel.start();
-  await flushPromises();
+  const { browser } = await setup();
   FakeConnection.last.accept();
   FakeConnection.last.onclose?.({ code: 4401 });
   await advance(1);
   assert.deepEqual([FakeConnection.all.length, browser.invalidated, FakeConnection.last.url.searchParams.get('token')], [2, 1, 'jwt2']);
-  channel.stop();
 });
 
 test('if no connection succeeds with a new JWT, reports once that the hub refuses the token', async () => {
-  const { channel, browser } = setup();
-  channel.start();
-  await flushPromises();
+  const { browser } = await setup();
   FakeConnection.last.accept();
   FakeConnection.last.onclose?.({ code: 4401 });
   await advance(1);
@@ -121,13 +98,10 @@ test('if no connection succeeds with a new JWT, reports once that the hub refuse
   await advance(5000);
   FakeConnection.last.onclose?.({ code: 1006 });
   assert.equal(browser.refused, 1);
-  channel.stop();
 });
 
 test('replaces the JWT after two failed connects', async () => {
-  const { channel, browser } = setup();
-  channel.start();
-  await flushPromises();
+  const { browser } = await setup();
   const invalidated: number[] = [];
   for (let attempt = 0; attempt < 5; attempt += 1) {
     const { last } = FakeConnection;
@@ -145,13 +119,10 @@ test('replaces the JWT after two failed connects', async () => {
     FakeConnection.last.accept();
   }
   assert.equal(browser.invalidated, 2);
-  channel.stop();
 });
 
 test('reconnects after the idle timeout', async () => {
-  const { channel, states } = setup();
-  channel.start();
-  await flushPromises();
+  const { states } = await setup();
   FakeConnection.last.accept();
   await advance(60_000);
   FakeConnection.last.deliver({ type: 'heartbeat' }, 'e2');
@@ -159,13 +130,10 @@ test('reconnects after the idle timeout', async () => {
   assert.equal(states.at(-1), 'live');
   await advance(5_000);
   assert.equal(states.at(-1), 'reconnecting');
-  channel.stop();
 });
 
 test('a probe replaces a socket whose hub does not answer within three seconds', async () => {
-  const { channel, states } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, states } = await setup();
   const lost = FakeConnection.last;
   lost.accept('ok', 'e1');
   await advance(50_000);
@@ -180,13 +148,10 @@ test('a probe replaces a socket whose hub does not answer within three seconds',
   assert.equal(FakeConnection.last.url.searchParams.get('lastEventId'), 'e1');
   FakeConnection.last.accept('ok', 'e2');
   assert.equal(states.at(-1), 'live');
-  channel.stop();
 });
 
 test('after the computer slept, the state is `checking` until the hub sends a frame', async () => {
-  const { channel, states } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, states } = await setup();
   const { last } = FakeConnection;
   last.accept();
   await advance(20_000);
@@ -204,26 +169,20 @@ test('after the computer slept, the state is `checking` until the hub sends a fr
   channel.probe();
   await advance(3_000);
   assert.deepEqual(states.slice(-2), ['checking', 'reconnecting']);
-  channel.stop();
 });
 
 test('a connection that follows another session is live only after its first frame', async () => {
-  const { channel, states } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, states } = await setup();
   FakeConnection.last.accept();
   channel.follow('abc');
   await flushPromises();
   assert.equal(states.at(-1), 'connecting');
   FakeConnection.last.accept();
   assert.equal(states.at(-1), 'live');
-  channel.stop();
 });
 
 test('a probe keeps a socket whose hub answers, and can be repeated', async () => {
-  const { channel, events } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, events } = await setup();
   const { last } = FakeConnection;
   last.accept();
   for (const answer of [() => last.deliver({ type: 'probe' }), () => last.deliver({ type: 'heartbeat' }, 'e2')]) {
@@ -233,25 +192,19 @@ test('a probe keeps a socket whose hub answers, and can be repeated', async () =
     await advance(20_000);
   }
   assert.deepEqual([last.sent, last.isClosed, events.length], [['probe', 'probe', 'read'], false, 2]);
-  channel.stop();
 });
 
 test('a probe waits for a socket that is opening', async () => {
-  const { channel } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel } = await setup();
   channel.probe();
   await advance(9_000);
   FakeConnection.last.accept();
   await advance(60_000);
   assert.equal(FakeConnection.all.length, 1);
-  channel.stop();
 });
 
 test('keeps a connection on which the hub answers although the browser says that it is offline: the hub may be on this computer', async () => {
-  const { channel, states, browser } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, states, browser } = await setup();
   FakeConnection.last.accept();
   browser.isOnline = false;
   channel.handleOffline();
@@ -259,13 +212,10 @@ test('keeps a connection on which the hub answers although the browser says that
   FakeConnection.last.deliver({ type: 'probe' });
   await advance(10_000);
   assert.deepEqual([states.at(-1), FakeConnection.all.length, FakeConnection.last.isClosed], ['live', 1, false]);
-  channel.stop();
 });
 
 test('is offline if the hub does not answer, tries again with WebSockets, and reconnects at once when the browser is online', async () => {
-  const { channel, states, browser } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel, states, browser } = await setup();
   FakeConnection.last.accept();
   browser.isOnline = false;
   channel.handleOffline();
@@ -287,13 +237,10 @@ test('is offline if the hub does not answer, tries again with WebSockets, and re
   channel.probe();
   await flushPromises();
   assert.deepEqual([states.at(-1), FakeConnection.all.length], ['live', length + 1]);
-  channel.stop();
 });
 
 test('backs off between attempts, and stops when it is stopped', async () => {
-  const { channel } = setup();
-  channel.start();
-  await flushPromises();
+  const { channel } = await setup();
   const attempts: number[] = [];
   for (let second = 0; second < 60; second += 1) {
     const before = FakeConnection.all.length;
@@ -312,8 +259,7 @@ test('backs off between attempts, and stops when it is stopped', async () => {
 });
 
 test('a restart after a stop forgets the session, the last event and the fallback', async () => {
-  const { channel, connected } = setup();
-  channel.start();
+  const { channel, connected } = await setup();
   channel.follow('abc');
   await flushPromises();
   FakeConnection.last.accept('ok', 'e1');
@@ -334,5 +280,4 @@ test('a restart after a stop forgets the session, the last event and the fallbac
     connected.map(([, gap]) => gap),
     ['all', 'all'],
   );
-  channel.stop();
 });

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { describePatch, diffTexts, parseDiff, takeLines } from '../src/content/diff.ts';
+import { pluck } from './support/pluck.ts';
 
 const PATCH = `diff --git a/notes.txt b/notes.txt
 index 5626abf..814f4a4 100644
@@ -18,15 +19,12 @@ index 5626abf..814f4a4 100644
 
 test('parses a unified diff with its line numbers', () => {
   const [hunk] = parseDiff(PATCH) ?? [];
-  assert.deepEqual(
-    hunk?.lines.map(({ kind, before, after }) => [kind, before, after]),
-    [
-      ['same', 1, 1],
-      ['removed', 2, null],
-      ['added', null, 2],
-      ['same', 3, 3],
-    ],
-  );
+  assert.deepEqual(pluck(hunk?.lines, 'kind', 'before', 'after'), [
+    ['same', 1, 1],
+    ['removed', 2, null],
+    ['added', null, 2],
+    ['same', 3, 3],
+  ]);
 });
 
 test('marks the changed words of a line', () => {
@@ -40,13 +38,10 @@ test('does not compare unrelated lines by words', () => {
 });
 
 test('handles a new, an empty and a binary file', () => {
-  assert.deepEqual(
-    diffTexts('', 'a\nb\n')[0]?.lines.map(({ kind, after }) => [kind, after]),
-    [
-      ['added', 1],
-      ['added', 2],
-    ],
-  );
+  assert.deepEqual(pluck(diffTexts('', 'a\nb\n')[0]?.lines, 'kind', 'after'), [
+    ['added', 1],
+    ['added', 2],
+  ]);
   assert.deepEqual(parseDiff(''), []);
   assert.deepEqual(parseDiff('diff --git a/x.png b/x.png\nindex 1..2 100644\nBinary files a/x.png and b/x.png differ\n'), []);
 });

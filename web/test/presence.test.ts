@@ -19,15 +19,27 @@ function setup() {
     return page.respond();
   };
   const gone: number[] = [];
-  const presence = new Presence({ isVisible: () => page.isVisible, report, onSubscriptionGone: () => gone.push(reports.length) });
-  return { presence, page, reports, gone };
+  presence = new Presence({ isVisible: () => page.isVisible, report, onSubscriptionGone: () => gone.push(reports.length) });
+  return { page, reports, gone, visibilities: () => reports.map(([, visibility]) => visibility) };
 }
 
+/** Connects a new subscription of a visible page in use. */
+function connect() {
+  const fixture = setup();
+  presence.prepareSubscription();
+  presence.handleConnected('s1');
+  return fixture;
+}
+
+let presence: Presence;
 beforeEach(() => mock.timers.enable({ apis: ['setTimeout', 'Date'] }));
-afterEach(() => mock.timers.reset());
+afterEach(() => {
+  presence.stop();
+  mock.timers.reset();
+});
 
 test('starts a subscription with the current visibility and reports only later changes', async () => {
-  const { presence, page, reports } = setup();
+  const { page, reports } = setup();
   assert.equal(presence.prepareSubscription(), 'visible');
   presence.handleVisibilityChange();
   presence.handleConnected('s1');
@@ -36,14 +48,10 @@ test('starts a subscription with the current visibility and reports only later c
   page.isVisible = false;
   presence.handleConnected('s2');
   assert.deepEqual(reports, [['s2', 'hidden']]);
-  presence.stop();
 });
 
 test('a page in view reports `hidden` 60 s after its last input, and reports the next input at once', async () => {
-  const { presence, reports } = setup();
-  const visibilities = () => reports.map(([, visibility]) => visibility);
-  presence.prepareSubscription();
-  presence.handleConnected('s');
+  const { reports, visibilities } = connect();
   await advance(59_999);
   assert.deepEqual(visibilities(), []);
   await advance(1);
@@ -64,7 +72,7 @@ test('a page in view reports `hidden` 60 s after its last input, and reports the
 });
 
 test('a subscription without recent input starts hidden, and reports input that came before it was connected', async () => {
-  const { presence, page, reports } = setup();
+  const { page, reports } = setup();
   await advance(60_000);
   assert.equal(presence.prepareSubscription(), 'hidden');
   presence.handleInput();
@@ -85,13 +93,10 @@ test('a subscription without recent input starts hidden, and reports input that 
   page.isVisible = true;
   presence.handleVisibilityChange();
   assert.deepEqual(reports.at(-1), ['s1', 'visible'], 'a person has shown it');
-  presence.stop();
 });
 
 test('repeats the report every minute while there is input, and then reports `hidden` once', async () => {
-  const { presence, page, reports } = setup();
-  presence.prepareSubscription();
-  presence.handleConnected('s');
+  const { page, reports, visibilities } = connect();
   for (let seconds = 0; seconds < 150; seconds += 1) {
     presence.handleInput();
     await advance(1000);
@@ -100,10 +105,7 @@ test('repeats the report every minute while there is input, and then reports `hi
   presence.handleVisibilityChange();
   await flushPromises();
   await advance(600_000);
-  assert.deepEqual(
-    reports.map(([, visibility]) => visibility),
-    ['visible', 'visible', 'hidden'],
-  );
+  assert.deepEqual(visibilities(), ['visible', 'visible', 'hidden']);
   page.isVisible = true;
   presence.handleVisibilityChange();
   await flushPromises();
@@ -114,10 +116,7 @@ test('repeats the report every minute while there is input, and then reports `hi
 });
 
 test('the first input after a toast is reported; without input, the page does not report that it is in use', async () => {
-  const { presence, page, reports } = setup();
-  const visibilities = () => reports.map(([, visibility]) => visibility);
-  presence.prepareSubscription();
-  presence.handleConnected('s1');
+  const { page, reports, visibilities } = connect();
   await advance(10_000);
   presence.handleToast();
   for (const _ of [1, 2, 3]) presence.handleInput();
@@ -144,13 +143,10 @@ test('the first input after a toast is reported; without input, the page does no
   page.isVisible = true;
   presence.handleVisibilityChange();
   assert.deepEqual(reports.at(-1), ['s2', 'visible'], 'showing the page is input');
-  presence.stop();
 });
 
 test('retries a report that failed before a toast', async () => {
-  const { presence, page, reports } = setup();
-  presence.prepareSubscription();
-  presence.handleConnected('s');
+  const { page, reports } = connect();
   page.respond = async () => Promise.reject(unreachableError());
   presence.handleVisibilityChange();
   await flushPromises();
@@ -158,16 +154,13 @@ test('retries a report that failed before a toast', async () => {
   page.respond = async () => {};
   await advance(1000);
   assert.deepEqual(reports, [
-    ['s', 'visible'],
-    ['s', 'hidden'],
+    ['s1', 'visible'],
+    ['s1', 'hidden'],
   ]);
-  presence.stop();
 });
 
 test('retries a failed report', async () => {
-  const { presence, page, reports } = setup();
-  presence.prepareSubscription();
-  presence.handleConnected('s');
+  const { page, reports } = connect();
   page.isVisible = false;
   page.respond = async () => Promise.reject(unreachableError());
   presence.handleVisibilityChange();
@@ -178,13 +171,11 @@ test('retries a failed report', async () => {
   page.respond = async () => {};
   await advance(1);
   await advance(600_000);
-  assert.deepEqual(reports, Array(3).fill(['s', 'hidden']));
+  assert.deepEqual(reports, Array(3).fill(['s1', 'hidden']));
 });
 
 test('stops reporting for a subscription that the hub does not know, and requests another one', async () => {
-  const { presence, page, reports, gone } = setup();
-  presence.prepareSubscription();
-  presence.handleConnected('s1');
+  const { page, reports, gone } = connect();
   page.respond = async () => Promise.reject(new HubError(404, 'subscription_not_found', 'There is no such subscription.'));
   await advance(60_000);
   await advance(600_000);
@@ -195,13 +186,10 @@ test('stops reporting for a subscription that the hub does not know, and request
   presence.handleInput();
   await flushPromises();
   assert.deepEqual(reports.at(-1), ['s2', 'visible']);
-  presence.stop();
 });
 
 test('ignores the outcome of an older report', async () => {
-  const { presence, page, reports } = setup();
-  presence.prepareSubscription();
-  presence.handleConnected('s');
+  const { page, visibilities } = connect();
   let fail = () => {};
   page.respond = () => new Promise((_, reject) => (fail = () => reject(unreachableError())));
   page.isVisible = false;
@@ -212,9 +200,5 @@ test('ignores the outcome of an older report', async () => {
   fail();
   await flushPromises();
   await advance(1000);
-  assert.deepEqual(
-    reports.map(([, visibility]) => visibility),
-    ['hidden', 'visible'],
-  );
-  presence.stop();
+  assert.deepEqual(visibilities(), ['hidden', 'visible']);
 });

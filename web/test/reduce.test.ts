@@ -34,6 +34,7 @@ import {
 import { withoutLiveText } from '../src/state/live-text.ts';
 import { getConversation } from '../src/state/store.ts';
 import { type Conversation, EMPTY_CONVERSATION, EMPTY_STATE, type State } from '../src/state/types.ts';
+import { pluck } from './support/pluck.ts';
 
 const session = (id: string, more: Partial<Session> = {}): Session => ({
   id,
@@ -293,10 +294,7 @@ test('pinned sessions of all directories are one group at the top', () => {
     ],
   );
   const unpinned = mergeSummary(pinned, { pinned: false });
-  assert.deepEqual(
-    groupSessions([unpinned]).map(({ isPinned }) => isPinned),
-    [false],
-  );
+  assert.deepEqual(pluck(groupSessions([unpinned]), 'isPinned'), [false]);
 });
 
 test('only a known name and #rrggbb are colours of a session', () => {
@@ -373,10 +371,7 @@ test('an unused session has the title "New session", and comes after the session
     withState('used', 'running'),
     withState('ended', 'completed', { active: false }),
   ]);
-  assert.deepEqual(
-    sorted.map(({ id }) => id),
-    ['used', 'unused', 'ended'],
-  );
+  assert.deepEqual(pluck(sorted, 'id'), ['used', 'unused', 'ended']);
   assert.deepEqual(sorted.map(sessionTitle), ['a', 'New session', 'a']);
   assert.equal(sessionTitle({ id: 'x', metadata: { path: '/a', name: 'Mine', lifecycleState: 'initializing' } }), 'Mine');
 });
@@ -391,10 +386,7 @@ test('a session has failed while it is active and its CLI says so', () => {
 
 test('while the list is in use, it keeps its order and shows no new sessions', () => {
   const all = ['a', 'b', 'c', 'new'].map((id) => toSummary(session(id)));
-  assert.deepEqual(
-    sortAsBefore(all, ['c', 'gone', 'a', 'b']).map(({ id }) => id),
-    ['c', 'a', 'b'],
-  );
+  assert.deepEqual(pluck(sortAsBefore(all, ['c', 'gone', 'a', 'b']), 'id'), ['c', 'a', 'b']);
 });
 
 test('a session has ended if its CLI said so, and is not connected if its CLI went silent', () => {
@@ -465,13 +457,10 @@ const pieces = (...events: HubEvent[]) => streaming(...events).live[0]?.pieces.m
 test('live text grows by deltas, and a delta that overlaps replaces the rest', () => {
   assert.deepEqual(streaming(delta(0, 'Hel'), delta(3, 'lo')).live, [{ id: 'l1', kind: 'text', pieces: [{ start: 0, text: 'Hello' }] }]);
   assert.deepEqual(pieces(delta(0, 'Hel'), delta(3, 'lo'), delta(3, 'p!')), [[0, 'Help!']]);
-  assert.deepEqual(
-    streaming(delta(0, 'hm', 'l1', { kind: 'thinking' }), delta(0, 'ok', 'l2')).live.map(({ id, kind }) => [id, kind]),
-    [
-      ['l1', 'thinking'],
-      ['l2', 'text'],
-    ],
-  );
+  assert.deepEqual(pluck(streaming(delta(0, 'hm', 'l1', { kind: 'thinking' }), delta(0, 'ok', 'l2')).live, 'id', 'kind'), [
+    ['l1', 'thinking'],
+    ['l2', 'text'],
+  ]);
 });
 
 test('live text with a missing delta continues in another piece, until the text is sent again', () => {
@@ -505,10 +494,7 @@ test('live text before the first page is shown with the page, unless the page co
   const loading: Conversation = { ...EMPTY_CONVERSATION, loadState: { status: 'loading' } };
   for (const conversations of [{ a: loading }, {}]) {
     const { a } = applyAll({ ...EMPTY_STATE, conversations }, delta(0, 'one'), delta(0, 'two', 'l2')).conversations;
-    assert.deepEqual(
-      withNewestPage(a!, [message(1, 'l1')], false).live.map(({ id }) => id),
-      ['l2'],
-    );
+    assert.deepEqual(pluck(withNewestPage(a!, [message(1, 'l1')], false).live, 'id'), ['l2']);
   }
 });
 

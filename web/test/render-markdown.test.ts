@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import fc from './support/fast-check.ts';
 import { isTooLongForMarkdown } from '../src/content/markdown-length.ts';
 import { renderMarkdown, markdownToText } from '../src/content/render-markdown.ts';
+import { pluck } from './support/pluck.ts';
 
 /** Returns an element with the rendered text. */
 function render(text: string): HTMLElement {
@@ -65,13 +66,10 @@ test('shows HTML as text, so that it cannot imitate a part of the console', () =
   ];
   const container = render(text.join('\n\n'));
   assert.deepEqual(
-    [...container.querySelectorAll('*')].map(({ localName }) => localName),
+    pluck([...container.querySelectorAll('*')], 'localName'),
     text.map(() => 'p'),
   );
-  assert.deepEqual(
-    [...container.children].map(({ textContent }) => textContent),
-    text,
-  );
+  assert.deepEqual(pluck([...container.children], 'textContent'), text);
 });
 
 /** Markdown in which standard Markdown, or an HTML parser, hides a part, with the lines that are shown. */
@@ -141,10 +139,7 @@ test('links open in a new tab, show their URL and run no scripts', () => {
 test('keeps embedded images of any length', () => {
   const image = `data:image/png;base64,${'iVBORw0KGgo'.repeat(20_000)}`;
   const container = render(`before ![own](${image}) \`${image}\` ![none](data:image/placeholder,7)`);
-  assert.deepEqual(
-    [...container.querySelectorAll('img')].map(({ src }) => src),
-    [image, 'data:image/placeholder,7'],
-  );
+  assert.deepEqual(pluck([...container.querySelectorAll('img')], 'src'), [image, 'data:image/placeholder,7']);
   assert.equal(container.querySelector('code')?.textContent, image);
 });
 

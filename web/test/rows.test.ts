@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { buildRows, describeDay, reuseItems, startOfDay } from '../src/content/rows.ts';
 import type { TimelineItem } from '../src/content/timeline-item.ts';
 import { describeDuration, type FoldState, withFolded } from '../src/content/turns.ts';
+import { pluck } from './support/pluck.ts';
 
 const OPEN: FoldState = { isFolded: false, exceptions: [] };
 const FOLDED: FoldState = { isFolded: true, exceptions: [] };
@@ -42,10 +43,7 @@ test('the first row of each day has a separator', () => {
 
 test('a clock that was set back, and a text that is still written, begin no day', () => {
   const rows = rowsOf([item('text', MORNING), item('text', MORNING - 24 * HOUR), item('text', MORNING), item('text', Infinity)]);
-  assert.deepEqual(
-    rows.map(({ day }) => day),
-    [MORNING, undefined, undefined, undefined],
-  );
+  assert.deepEqual(pluck(rows, 'day'), [MORNING, undefined, undefined, undefined]);
 });
 
 test('a day has 23 or 25 hours when the clocks change', () => {
@@ -66,10 +64,7 @@ test('names today and yesterday, and formats other days', () => {
 
 test('calls of the same minute show the time once; texts always show it', () => {
   const rows = rowsOf([item('user'), tool(), tool(), tool(MORNING + MINUTE), item('text', MORNING + MINUTE)]);
-  assert.deepEqual(
-    rows.map(({ showsTime }) => showsTime),
-    [true, true, false, true, true],
-  );
+  assert.deepEqual(pluck(rows, 'showsTime'), [true, true, false, true, true]);
 });
 
 test('a folded turn shows the message of the user, the last text, errors, and a call that waits for the user', () => {
@@ -111,10 +106,7 @@ test('a turn without its loaded message of the user is folded like the others', 
 test('marks the first new item with the number of new items, without the user’s own items', () => {
   const items = [item('text'), item('user'), item('text'), ready(), tool()];
   const newAfterSeq = items[0]?.seq ?? 0;
-  assert.deepEqual(
-    rowsOf(items, { newAfterSeq }).map(({ newCount }) => newCount),
-    [undefined, undefined, 2, undefined, undefined],
-  );
+  assert.deepEqual(pluck(rowsOf(items, { newAfterSeq }), 'newCount'), [undefined, undefined, 2, undefined, undefined]);
   assert.ok(rowsOf(items, { newAfterSeq: seq }).every(({ newCount }) => newCount === undefined));
 });
 

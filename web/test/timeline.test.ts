@@ -6,6 +6,7 @@ import type { CompletedRequest, Message } from '../src/api/types.ts';
 import { type AgentActivity, buildTimeline as timelineOf, type TimelineInput } from '../src/content/timeline.ts';
 import type { TextItem, ToolItem } from '../src/content/timeline-item.ts';
 import type { LiveText } from '../src/content/unstored-messages.ts';
+import { pluck } from './support/pluck.ts';
 
 let seq = 0;
 function message(content: unknown): Message {
@@ -353,14 +354,8 @@ test('what a sub-agent does is below the call that started the sub-agent', () =>
   const messages = [call('a'), ofSubagent('a', text()), ofSubagent('a', call('b')), ofSubagent('a', result('b', 'x')), text()];
   const items = timeline(messages, WORKING);
   const [{ children = [], moreSeqs }] = items as [ToolItem];
-  assert.deepEqual(
-    items.map(({ kind }) => kind),
-    ['tool', 'text'],
-  );
-  assert.deepEqual(
-    children.map(({ kind }) => kind),
-    ['text', 'tool'],
-  );
+  assert.deepEqual(pluck(items, 'kind'), ['tool', 'text']);
+  assert.deepEqual(pluck(children, 'kind'), ['text', 'tool']);
   assert.equal((children[1] as ToolItem).output, 'x');
   // A search and a jump find the item by the messages of the sub-agent.
   assert.deepEqual(
@@ -371,10 +366,7 @@ test('what a sub-agent does is below the call that started the sub-agent', () =>
 
 test('the messages of a sub-agent whose call is not loaded are items of the conversation', () => {
   const items = timeline([ofSubagent('a', text()), ofSubagent('a', call('b'))], WORKING, { hasOlder: true });
-  assert.deepEqual(
-    items.map(({ kind }) => kind),
-    ['text', 'tool'],
-  );
+  assert.deepEqual(pluck(items, 'kind'), ['text', 'tool']);
 });
 
 test('a call runs or waits while its sub-agent does', () => {

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { onceOption, permissionResult } from '../../src/translate/permissions.mjs';
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from '../../src/translate/questions.mjs';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 
 const option = (kind, optionId = kind) => ({ kind, optionId, name: optionId });
 const ONCE = option('allow_once');
@@ -69,18 +70,15 @@ const FORM = {
 
 test('the fields of a form become questions', () => {
   const questions = toQuestions(FORM);
-  assert.deepEqual(
-    questions.map(({ id, question, header, multiSelect }) => [id, question, header, multiSelect]),
-    [
-      ['colour', 'Some questions\nWhich colour?', 'Colour', false],
-      ['sizes', 'Sizes', '', true],
-      ['letters', 'letters', '', true],
-      ['fast', 'Fast?', '', false],
-      ['count', 'count', '', false],
-      ['name', 'Your name?', '', false],
-      ['my_custom', 'my_custom', '', false],
-    ],
-  );
+  assert.deepEqual(pluck(questions, 'id', 'question', 'header', 'multiSelect'), [
+    ['colour', 'Some questions\nWhich colour?', 'Colour', false],
+    ['sizes', 'Sizes', '', true],
+    ['letters', 'letters', '', true],
+    ['fast', 'Fast?', '', false],
+    ['count', 'count', '', false],
+    ['name', 'Your name?', '', false],
+    ['my_custom', 'my_custom', '', false],
+  ]);
   assert.deepEqual(questions[0].options, [
     { label: 'Red', description: 'like fire' },
     { label: 'b', description: '' },
@@ -93,16 +91,10 @@ test('the fields of a form become questions', () => {
 
 test('the message of a form with one question is the question', () => {
   const requestedSchema = { properties: { q: { type: 'string', title: 'Choice' } } };
-  assert.deepEqual(
-    toQuestions({ message: 'Go on?', requestedSchema }).map(({ question, header }) => [question, header]),
-    [['Go on?', 'Choice']],
-  );
+  assert.deepEqual(pluck(toQuestions({ message: 'Go on?', requestedSchema }), 'question', 'header'), [['Go on?', 'Choice']]);
   const two = { properties: { a: {}, b: {} } };
   const asked = [{ question: 'First?' }, { question: 'Second?' }];
-  assert.deepEqual(
-    toQuestions({ message: 'Both', requestedSchema: two }, asked).map(({ question }) => question),
-    ['First?', 'Second?'],
-  );
+  assert.deepEqual(pluck(toQuestions({ message: 'Both', requestedSchema: two }, asked), 'question'), ['First?', 'Second?']);
   assert.deepEqual(toQuestions({ message: 'Nothing' }), []);
 });
 

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TextBuffer } from '../../src/translate/text-buffer.mjs';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 
 /** Appends a text word by word, with a time between words. */
 function stream(wholeText, { msPerWord = 0 } = {}) {
@@ -48,18 +49,12 @@ test('a short text is one message, however many chunks it has', () => {
 
 test('a long text is split where a paragraph begins', () => {
   const { pieces } = stream(['short', paragraph, paragraph, paragraph, 'end'].join('\n\n'));
-  assert.deepEqual(
-    pieces.map(({ text }) => text),
-    [`short\n\n${paragraph}\n\n${paragraph}`, `${paragraph}\n\nend`],
-  );
+  assert.deepEqual(pluck(pieces, 'text'), [`short\n\n${paragraph}\n\n${paragraph}`, `${paragraph}\n\nend`]);
 });
 
 test('a slow text is split where its last complete paragraph begins', () => {
   const { pieces } = stream('one two three\n\nfour\nfive\n\nsix', { msPerWord: 2000 });
-  assert.deepEqual(
-    pieces.map(({ text }) => text),
-    ['one two three', 'four\nfive\n\nsix'],
-  );
+  assert.deepEqual(pluck(pieces, 'text'), ['one two three', 'four\nfive\n\nsix']);
 });
 
 const BLOCKS = [
@@ -72,11 +67,7 @@ const BLOCKS = [
 ];
 
 test('a text is split inside code, lists and quotes only above the higher limits', () => {
-  for (const block of BLOCKS)
-    assert.deepEqual(
-      stream(block, { msPerWord: 5 }).pieces.map(({ text }) => text),
-      [block],
-    );
+  for (const block of BLOCKS) assert.deepEqual(pluck(stream(block, { msPerWord: 5 }).pieces, 'text'), [block]);
 });
 
 test('a long text without paragraphs is split where a line begins, and clients can join it', () => {
@@ -92,10 +83,7 @@ const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => 
 test('the parts of long code are code that renders alone', () => {
   const { parts } = stream(`Look:\n\n  \`\`\`\`js title\n${codeLines(0, 1000)}  \`\`\`\`\n\nDone.`);
   assert.ok(parts.length > 2);
-  assert.deepEqual(
-    parts.slice(0, 2).map(({ localId }) => localId),
-    ['t1', 't2'],
-  );
+  assert.deepEqual(pluck(parts.slice(0, 2), 'localId'), ['t1', 't2']);
   assert.deepEqual(parts[1].continuedBy, { localId: 't3', end: '  ````', start: '  ````js title\n' });
   for (const { text } of parts) {
     assert.ok(text.length < 10_000);
@@ -165,10 +153,7 @@ test('the parts of any text join to the same text', () => {
 
 test('a block of code after a paragraph begins a piece', () => {
   const { pieces } = stream(`${paragraph}\n${paragraph}\n\n\`\`\`\n\ncode\n\nmore\n\`\`\`\n`);
-  assert.deepEqual(
-    pieces.map(({ text }) => text),
-    [`${paragraph}\n${paragraph}`, '```\n\ncode\n\nmore\n```'],
-  );
+  assert.deepEqual(pluck(pieces, 'text'), [`${paragraph}\n${paragraph}`, '```\n\ncode\n\nmore\n```']);
 });
 
 test('the pieces together are the text, and live text has the id of the piece that follows', () => {
@@ -204,10 +189,7 @@ test('blank text is neither stored nor live', () => {
   assert.deepEqual(buffer.takeDeltas(), []);
   assert.deepEqual(buffer.flush(), []);
   buffer.append('text', 'end\n');
-  assert.deepEqual(
-    buffer.takeDeltas().map(({ text }) => text),
-    ['end\n'],
-  );
+  assert.deepEqual(pluck(buffer.takeDeltas(), 'text'), ['end\n']);
   buffer.append('text', '\n');
   assert.deepEqual(buffer.takeDeltas(), []);
 });

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { gitMethods } from '../src/git-methods.mjs';
 import { commitAll, repository, tempDir } from './support/repository.mjs';
+import { pluck } from './support/pluck.mjs';
 
 test('a conflict is one change, whose diff has the markers or what the side that kept the file changed', async (t) => {
   const created = repository(t);
@@ -153,10 +154,7 @@ test('a file whose name is not UTF-8 has a diff, tracked or not', {
   writeFileSync(latin1('neu\u00fc'), 'fresh\n');
   write('cafe[1].txt', 'three\n');
   const { gitStatus, gitDiffFile } = gitMethods(dir);
-  assert.deepEqual(
-    (await gitStatus()).files.map((file) => file.path),
-    ['cafe[1].txt', 'caf\uFFFD[1].txt', 'neu\uFFFD'],
-  );
+  assert.deepEqual(pluck((await gitStatus()).files, 'path'), ['cafe[1].txt', 'caf\uFFFD[1].txt', 'neu\uFFFD']);
   assert.deepEqual((await gitDiffFile({ filePath: 'caf\uFFFD[1].txt' })).diff.match(/^[+-]\w+$/gm), ['-one', '+two']);
   assert.deepEqual((await gitDiffFile({ filePath: 'neu\uFFFD' })).diff.match(/^[+-]\w+$/gm), ['+fresh']);
   git('add', '.');
@@ -192,10 +190,7 @@ test('a folder with several repositories lists them, each with its changes', asy
     [inside.branch, ...inside.files.map((file) => `${file.status} ${file.oldPath ?? ''} ${file.path}`)],
     ['main', 'modified  one/a.txt', 'renamed one/sub/b.txt one/sub/c.txt', 'untracked  one/sub/new.txt'],
   );
-  assert.deepEqual(
-    (await gitStatus({ filePath: 'one/sub' })).files.map((file) => file.path),
-    ['one/sub/c.txt', 'one/sub/new.txt'],
-  );
+  assert.deepEqual(pluck((await gitStatus({ filePath: 'one/sub' })).files, 'path'), ['one/sub/c.txt', 'one/sub/new.txt']);
   assert.match((await gitDiffFile({ filePath: 'one/a.txt' })).diff, /^\+changed$/m);
   assert.match((await gitDiffFile({ filePath: 'one/sub/new.txt' })).diff, /^\+new$/m);
   assert.deepEqual((await gitDiffNumstat()).files, [{ path: 'one/a.txt', added: 1, removed: 1 }]);
@@ -212,9 +207,6 @@ test('a repository inside of a repository is named as one, and its changes can b
   assert.deepEqual((await gitStatus()).files, [
     { path: 'vendor/inner/', status: 'untracked', index: '?', worktree: '?', repository: true },
   ]);
-  assert.deepEqual(
-    (await gitStatus({ filePath: 'vendor/inner/' })).files.map((file) => [file.path, file.status]),
-    [['vendor/inner/b.txt', 'modified']],
-  );
+  assert.deepEqual(pluck((await gitStatus({ filePath: 'vendor/inner/' })).files, 'path', 'status'), [['vendor/inner/b.txt', 'modified']]);
   assert.match((await gitDiffFile({ filePath: 'vendor/inner/b.txt' })).diff, /^\+changed$/m);
 });

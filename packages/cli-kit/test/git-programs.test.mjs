@@ -7,6 +7,7 @@ import { test } from 'node:test';
 import { gitMethods } from '../src/git-methods.mjs';
 import { describeWorktree, listBranches, listWorktrees, openWorktree, removeWorktree } from '../src/worktree.mjs';
 import { commitAll, repository, tempDir } from './support/repository.mjs';
+import { pluck } from './support/pluck.mjs';
 
 const LACKS_OBJECT = 'This partial clone lacks an object. To fetch all objects, run on its computer: git fetch --no-filter --refetch';
 
@@ -55,10 +56,7 @@ test('no program runs that the configuration, the attributes or the hooks of a r
   const { gitStatus, gitDiffNumstat, gitDiffFile } = gitMethods(dir);
   const place = { directory: dir, directories: [dir] };
   const status = await gitStatus();
-  assert.deepEqual(
-    status.files.map((file) => file.path),
-    ['a.txt', 'b.log', 'c.bin', 'sub', 'untracked.txt'],
-  );
+  assert.deepEqual(pluck(status.files, 'path'), ['a.txt', 'b.log', 'c.bin', 'sub', 'untracked.txt']);
   await assert.rejects(gitDiffNumstat(), { message: LACKS_OBJECT });
   await gitDiffNumstat({ staged: true });
   for (const filePath of ['a.txt', 'b.log', 'sub', 'untracked.txt', 'sub/in.txt']) {
@@ -127,10 +125,7 @@ test('nothing is shown of a folder outside that a repository, a nested repositor
   }
   for (const answer of answers) assert.doesNotMatch(JSON.stringify(answer), /secret/, JSON.stringify(answer));
   const { files } = await gitMethods(path.join(folder, 'several')).gitDiffNumstat();
-  assert.deepEqual(
-    files.map((file) => file.path),
-    ['other/a.txt'],
-  );
+  assert.deepEqual(pluck(files, 'path'), ['other/a.txt']);
   const { files: listed } = await gitMethods(path.join(folder, 'several')).gitStatus();
   assert.deepEqual(
     listed.map(({ path: name, count }) => [name, count]),

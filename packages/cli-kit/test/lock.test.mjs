@@ -10,6 +10,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { THIS_HOST, acquire, tryLock } from '../src/lock.mjs';
 import { inspectProcess, isRunning } from '../src/system-processes.mjs';
 import { tempDir } from './support/repository.mjs';
+import { pluck } from './support/pluck.mjs';
 
 const LOCK_MODULE = JSON.stringify(new URL('../src/lock.mjs', import.meta.url).href);
 
@@ -147,11 +148,7 @@ test('a lock file always has its content', async (t) => {
   while (holder.exitCode === null && holder.signalCode === null) {
     for (let i = 0; i < 100; i += 1) {
       const text = readIfExists(file);
-      if (text !== undefined)
-        assert.deepEqual(
-          JSON.parse(text).processes.map(({ pid }) => pid),
-          [holder.pid],
-        );
+      if (text !== undefined) assert.deepEqual(pluck(JSON.parse(text).processes, 'pid'), [holder.pid]);
     }
     await new Promise(setImmediate);
   }

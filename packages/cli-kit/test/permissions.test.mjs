@@ -4,6 +4,7 @@ import { autoApproveMode, isValidMode, isValidModel } from '../src/modes.mjs';
 import { Permissions } from '../src/permissions.mjs';
 import { VersionedValue } from '../src/versioned-value.mjs';
 import { deferred, quietLog, nextTurn } from './support/wait.mjs';
+import { pluck } from './support/pluck.mjs';
 
 /** The hub's copy of an agent state. The next `errors` updates fail with `code`. */
 class StoredState {
@@ -86,13 +87,10 @@ test('an approved request moves to completedRequests with the fields of the answ
   assert.deepEqual(modes, ['acceptEdits']);
   const isCovered = (args, tool = 'Bash') => permissions.findRule(permissions.scopeOf({ tool, args })) !== undefined;
   assert.deepEqual([isCovered({ command: 'ls -a' }), isCovered({ command: 'rm a' }), isCovered({ id: 1 }, 'Edit')], [true, false, true]);
-  assert.deepEqual(
-    hub.value.sessionRules.map(({ kind, label }) => [kind, label]),
-    [
-      ['command', '`ls` with any path in the folder'],
-      ['tool', 'Edit, except commands'],
-    ],
-  );
+  assert.deepEqual(pluck(hub.value.sessionRules, 'kind', 'label'), [
+    ['command', '`ls` with any path in the folder'],
+    ['tool', 'Edit, except commands'],
+  ]);
 });
 
 test('an approval of a line of several commands adds a rule for each, and each can be withdrawn', async () => {
@@ -102,10 +100,7 @@ test('an approval of a line of several commands adds a rule for each, and each c
   permissions.ask('Bash', run('git status && git diff').args, 'default', { scope: permissions.scopeOf(run('git status && git diff')) });
   await permissions.answer({ id: await pendingId(), approved: true, decision: 'approved_for_session' });
   const labels = ['`git status` with any path in the folder', '`git diff` with any revision or path'];
-  assert.deepEqual(
-    hub.value.sessionRules.map(({ label }) => label),
-    labels,
-  );
+  assert.deepEqual(pluck(hub.value.sessionRules, 'label'), labels);
   assert.deepEqual(permissions.findRule(permissions.scopeOf(run('git diff | git status'))), {
     kind: 'command',
     label: [...labels].reverse().join(' and '),

@@ -3,25 +3,9 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { Chat, openMore, startConsole } from '../lib/console.mjs';
+import { openMore, startConsole } from '../lib/console.mjs';
 
-const { hub, visit, startSession } = await startConsole();
-
-/** Creates a session with requests, and opens the session on a page. `answered` has the answers to the requests. */
-async function openRequests(t, namespace, requests, /** @type {{metadata?: object, options?: object}} */ { metadata = {}, options } = {}) {
-  const { session, cli } = await liveSession(t, hub, {
-    namespace,
-    tag: '/code/shop',
-    metadata: { path: '/code/shop', host: 'h', ...metadata },
-  });
-  const answered = [];
-  await cli.serve(`${session.id}:permission`, (params) => (answered.push(params), { success: true }));
-  const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  assert.equal(result, 'success');
-  const opened = await visit(t, namespace, { ...options, path: `/sessions/${session.id}` });
-  return { session, cli, answered, chat: new Chat(opened.page), ...opened };
-}
+const { hub, openTalk, startSession } = await startConsole();
 
 const bashRequest = (more) => ({ tool: 'Bash', arguments: { command: 'git commit -m one' }, createdAt: 1, ...more });
 /** Returns the labels of the choices of a card that can be clicked. */
@@ -53,18 +37,8 @@ test('an approval for the session names its scope, covers only this scope, is li
   await chat.request().getByText('ls -a').waitFor();
 });
 
-test('a mode that asks ends the approvals for the session', async (t) => {
-  const { page, chat } = await startSession(t, 'ends');
-  const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
-  await chat.send('ls');
-  await chat.answer('Allow ls with any path in the folder until the agent ends');
-  await rules.waitFor();
-  await page.getByLabel('Permission mode').selectOption('Plan');
-  await rules.waitFor({ state: 'detached' });
-});
-
 test('the button for the session names no scope if the scope is unknown, and is missing without a scope', async (t) => {
-  const { chat } = await openRequests(t, 'generic', { r1: bashRequest() });
+  const { chat, setRequests } = await openTalk(t, 'generic', { requests: { r1: bashRequest() } });
   assert.deepEqual(await chat.answersInSheet(chat.request()), ['Approve for session, as its agent decides', ...DENIALS]);
   const edit = {
     tool: 'Edit',
@@ -72,12 +46,12 @@ test('the button for the session names no scope if the scope is unknown, and is 
     createdAt: 1,
     sessionRule: { kind: 'edit', label: 'edits in shop' },
   };
-  const second = await openRequests(t, 'edits', { r1: edit });
+  await setRequests({ r2: edit });
   const answers = ['Approve and accept edits', 'Allow edits in shop until the agent ends', ...DENIALS];
-  assert.deepEqual(await second.chat.answersInSheet(second.chat.request('Edit')), answers);
-  const third = await openRequests(t, 'none', { r1: bashRequest({ sessionRule: null }) });
-  assert.deepEqual(await third.chat.answersInSheet(third.chat.request()), DENIALS);
-  assert.deepEqual(await buttonsOf(third.chat.request()), ['Approve', 'Deny', 'More']);
+  assert.deepEqual(await chat.answersInSheet(chat.request('Edit')), answers);
+  await setRequests({ r3: bashRequest({ sessionRule: null }) });
+  assert.deepEqual(await chat.answersInSheet(chat.request()), DENIALS);
+  assert.deepEqual(await buttonsOf(chat.request()), ['Approve', 'Deny', 'More']);
 });
 
 test('a mode that never asks is red and needs a confirmation, in a session and in the form for a new session', async (t) => {
@@ -114,7 +88,7 @@ test('if an agent lists modes and models, the console offers only these', async 
     { id: 'plan', name: 'Plan' },
     { id: 'yolo', name: 'Approve everything', neverAsks: true },
   ];
-  const { page } = await openRequests(t, 'own', {}, { metadata: { flavor: 'gamma', modes, models: [{ id: 'opus', name: 'Opus 5.5' }] } });
+  const { page } = await openTalk(t, 'own', { metadata: { flavor: 'gamma', modes, models: [{ id: 'opus', name: 'Opus 5.5' }] } });
   const mode = page.getByLabel('Permission mode');
   await mode.waitFor();
   await waitForEqual(() => mode.locator('option').allInnerTexts(), ['Manual', 'Plan', 'Approve everything']);
@@ -123,9 +97,9 @@ test('if an agent lists modes and models, the console offers only these', async 
 
 test('if an agent offers only permanent approvals, the console warns before the click', async (t) => {
   const choices = [{ id: 'always', label: 'Always allow git commit *' }];
-  const { page, chat, answered } = await openRequests(t, 'always', {
-    r1: bashRequest({ sessionRule: { kind: 'command', label: '`git commit` with any message' }, choices, needsChoice: true }),
-  });
+  const sessionRule = { kind: 'command', label: '`git commit` with any message' };
+  const requests = { r1: bashRequest({ sessionRule, choices, needsChoice: true }) };
+  const { page, chat, answered } = await openTalk(t, 'always', { requests });
   await page.getByText('The agent offers no approval of this call alone.').waitFor();
   assert.deepEqual(await buttonsOf(chat.request()), ['Choose …', 'Deny', 'More']);
   await chat.request().getByRole('button', { name: 'Choose …' }).click();
@@ -143,15 +117,11 @@ test('the agent’s own answers are in a sheet, which can be closed with or with
     { id: 'free', label: 'Always allow everything', neverAsks: true },
   ];
   const small = { ...PHONE, viewport: { width: 390, height: 480 } };
-  const { page, chat, answered } = await openRequests(
-    t,
-    'sheet',
-    {
-      r1: bashRequest({ sessionRule: { kind: 'command', label: '`git commit` with any message' }, choices }),
-      r2: bashRequest({ createdAt: 2, choices, needsChoice: true }),
-    },
-    { options: small },
-  );
+  const requests = {
+    r1: bashRequest({ sessionRule: { kind: 'command', label: '`git commit` with any message' }, choices }),
+    r2: bashRequest({ createdAt: 2, choices, needsChoice: true }),
+  };
+  const { page, chat, answered } = await openTalk(t, 'sheet', { requests }, small);
   await chat.request().first().waitFor();
   const more = page.getByRole('button', { name: 'More', exact: true });
   const sheet = chat.moreAnswers;
@@ -200,13 +170,14 @@ const PLAN_ANSWERS = [
 ];
 
 test('a plan is shown as a document and as its text, and is approved with accepted edits or in the agent’s own words', async (t) => {
-  for (const [name, expected, namespace] of /** @type {any[]} */ ([
-    ['Approve', { decision: 'approved' }, 'plan-once'],
-    ['Approve and accept edits', { decision: 'approved', mode: 'acceptEdits' }, 'plan-edits'],
-    ['Yes, and use auto mode', { decision: 'approved', answers: { choice: ['auto'] } }, 'plan-auto'],
-    ['Yes, and bypass permissions', { decision: 'approved', answers: { choice: ['free'] } }, 'plan-free'],
-  ])) {
-    const { page, chat, answered } = await openRequests(t, namespace, { r1: planRequest() });
+  const { page, chat, answered, setRequests } = await openTalk(t, 'plans', { requests: {} });
+  for (const [index, [name, expected]] of /** @type {[string, object][]} */ ([
+    ['Approve', { decision: 'approved' }],
+    ['Yes, and use auto mode', { decision: 'approved', answers: { choice: ['auto'] } }],
+    ['Yes, and bypass permissions', { decision: 'approved', answers: { choice: ['free'] } }],
+    ['Approve and accept edits', { decision: 'approved', mode: 'acceptEdits' }],
+  ]).entries()) {
+    await setRequests({ [`r${index}`]: planRequest() });
     const card = chat.request('ExitPlanMode');
     await card.getByRole('heading', { name: 'Discounts' }).waitFor();
     // Markdown would hide the comment.
@@ -219,18 +190,14 @@ test('a plan is shown as a document and as its text, and is approved with accept
     await chat.choose(card, name);
     if (name === 'Yes, and bypass permissions') await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
     await card.waitFor({ state: 'detached' });
-    const [{ id: _id, approved, sessionId: _sessionId, ...rest }] = answered;
+    const { id: _id, approved, sessionId: _sessionId, ...rest } = answered[index];
     assert.deepEqual([approved, rest], [true, expected], name);
   }
 });
 
 test('a plan stays in the conversation with the decision', async (t) => {
-  const { page, chat, session, cli, answered } = await openRequests(t, 'kept', { call: planRequest() }, { options: PHONE });
-  const block = { type: 'tool_use', id: 'call', name: 'ExitPlanMode', input: { plan: PLAN } };
-  await cli.sendMessage(session.id, {
-    role: 'agent',
-    content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
-  });
+  const { page, chat, write, answered } = await openTalk(t, 'kept', { requests: { call: planRequest() } }, PHONE);
+  await write({ type: 'tool_use', id: 'call', name: 'ExitPlanMode', input: { plan: PLAN } });
   const card = chat.request('ExitPlanMode');
   await chat.choose(card, 'Say what to change …');
   await page
@@ -249,9 +216,8 @@ test('a shortened request can be approved only after its full arguments are load
   const whole = { command: `echo ${'x'.repeat(50)}; rm -r src` };
   const json = JSON.stringify(whole);
   const shortened = { parts: 3, bytes: 1_000_000 };
-  const { page, chat, session, cli, answered } = await openRequests(t, 'short', {
-    r1: { tool: 'Bash', arguments: { command: 'echo xxx\n[52 more characters]' }, createdAt: 1, sessionRule: null, shortened },
-  });
+  const short = { tool: 'Bash', arguments: { command: 'echo xxx\n[52 more characters]' }, createdAt: 1, sessionRule: null, shortened };
+  const { page, chat, session, cli, answered } = await openTalk(t, 'short', { requests: { r1: short } });
   const read = [];
   let fails = true;
   await cli.serve(`${session.id}:readPermissionRequest`, ({ id, part }) => {

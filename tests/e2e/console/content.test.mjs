@@ -4,30 +4,17 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { liveTalk, outputRecord } from '../lib/records.mjs';
 
-const { hub, visit } = await startConsole();
+const { hub, visit, openTalk } = await startConsole();
 
 const PNG = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
-const outputRecord = (...content) => ({
-  role: 'agent',
-  content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
-});
 const textRecord = (value) => outputRecord({ type: 'text', text: value });
 
-/** Creates a session with messages of its agent. */
-async function sessionWith(t, namespace, tag, messages, metadata = {}) {
-  const live = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/x', host: 'h', ...metadata } });
-  for (const message of messages) await live.cli.sendMessage(live.session.id, message);
-  return live;
-}
-
 /** Creates a session with messages of its agent, and opens the session on a page. */
-async function openConversation(t, namespace, messages, options = DESK, metadata = {}) {
-  const live = await sessionWith(t, namespace, '/code/x', messages, metadata);
-  return { ...live, ...(await visit(t, namespace, { ...options, path: `/sessions/${live.session.id}` })) };
-}
+const openConversation = (t, namespace, messages, options = DESK, metadata = {}) =>
+  openTalk(t, namespace, { tag: '/code/x', metadata, messages }, options);
 
 test('shows images that agents and tools send, and replaces external images by links', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
@@ -97,7 +84,7 @@ test('on a phone, the button that copies code does not cover the code', async (t
 test('fits long words into the width of a phone', async (t) => {
   const long = 'a_word_without_an_end_'.repeat(11);
   const table = `| ${long} | two |\n|---|---:|\n| 1 | 2 |`;
-  const { page, session, cli } = await openConversation(
+  const { page, setRequests } = await openConversation(
     t,
     'long',
     [
@@ -116,11 +103,7 @@ test('fits long words into the width of a phone', async (t) => {
     PHONE,
     { name: long, path: `/code/${long}`, host: long },
   );
-  await cli.emitWithAck('update-state', {
-    sid: session.id,
-    expectedVersion: 1,
-    agentState: { requests: { r: { tool: long, arguments: { command: long }, createdAt: 1 } } },
-  });
+  await setRequests({ r: { tool: long, arguments: { command: long }, createdAt: 1 } });
   await page.getByRole('region', { name: 'Requested action' }).waitFor();
   await page.locator('summary', { hasText: 'mcp__' }).tap();
   const measureWidth = () =>
@@ -186,13 +169,13 @@ test('shows the start and the end of a large output, and loads the whole output 
     type: 'image',
     source: { type: 'base64', media_type: 'image/png', data: `${PNG.replace(/=+$/, '')}${'A'.repeat(size)}` },
   });
-  const { session } = await sessionWith(t, 'large', '/code/x', [
+  const messages = [
     outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make test' } }),
     outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
     outputRecord(imageBlock(3_000_000)),
     textRecord('The test failed.'),
-  ]);
-  const { page } = await visit(t, 'large', { ...PHONE, path: `/sessions/${session.id}` });
+  ];
+  const { page } = await openConversation(t, 'large', messages, PHONE);
   await page.getByText('An image is not loaded.').waitFor();
   // The browser's own record: Playwright's sizes of a request can stay unanswered.
   const bytes = await page.evaluate(() =>
@@ -239,11 +222,10 @@ test('loads large images once they are in view', async (t) => {
 
 test('keeps a long text expanded after it scrolls out of view, until its item is collapsed', async (t) => {
   const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`).join('\n');
-  const { page, session, cli } = await openConversation(t, 'expanded-text', [
+  const { page, chat, write } = await openConversation(t, 'expanded-text', [
     outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
     outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines }),
   ]);
-  const chat = new Chat(page);
   const summary = chat.log.locator('summary', { hasText: 'seq 3000' });
   await summary.click();
   await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
@@ -253,7 +235,7 @@ test('keeps a long text expanded after it scrolls out of view, until its item is
       return end.test((await chat.log.locator('.output').allTextContents()).join(''));
     }, `an output that ends with ${end}`);
   await waitForEnd(/\nline 3000$/);
-  for (let number = 1; number <= 60; number += 1) await cli.sendMessage(session.id, textRecord(`Message number ${number}.`));
+  for (let number = 1; number <= 60; number += 1) await write({ type: 'text', text: `Message number ${number}.` });
   await chat.log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
   await chat.waitForText('Message number 60.');
   await summary.waitFor({ state: 'detached' });
@@ -278,11 +260,8 @@ test('stays responsive with texts that are costly to render', async (t) => {
   };
   const { page, pageErrors } = await visit(t, 'costly');
   for (const [name, markdown] of Object.entries(costly)) {
-    const { session } = await sessionWith(t, 'costly', name, [
-      textRecord(`This is about ${name}.\n\n${markdown}`),
-      textRecord('The end.\n\n```constructor\nx\n```'),
-    ]);
-    await page.goto(`/sessions/${session.id}`);
+    const messages = [textRecord(`This is about ${name}.\n\n${markdown}`), textRecord('The end.\n\n```constructor\nx\n```')];
+    await page.goto((await liveTalk(t, hub, 'costly', { tag: name, messages })).path);
     await page.getByText('The end.').last().waitFor();
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This part could not be displayed').count(), 0);
@@ -291,29 +270,23 @@ test('stays responsive with texts that are costly to render', async (t) => {
   }
 });
 
-test('tolerates invalid requests and attachments', async (t) => {
+test('tolerates invalid requests and attachments, and drops invalid values in the responses of a CLI, or shows an error', async (t) => {
   const invalid = {
     role: 'user',
     content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] },
   };
-  const { page, cli, session, pageErrors } = await openConversation(t, 'invalid', [invalid, textRecord('Said.')]);
+  const { page, cli, session, setState, pageErrors } = await openConversation(t, 'invalid', [invalid, textRecord('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
-  const { result } = await cli.emitWithAck('update-state', {
-    sid: session.id,
-    expectedVersion: 1,
-    agentState: { requests, completedRequests },
-  });
-  assert.equal(result, 'success');
+  await setState({ requests, completedRequests });
   await page.getByRole('region', { name: 'A tool request' }).waitFor();
   await page.locator('summary', { hasText: 'Not answered' }).click();
   await page.getByText('Said.').last().waitFor();
   await page.getByText('Unnamed file', { exact: true }).waitFor();
   assert.deepEqual(pageErrors, []);
-});
 
-test('drops invalid values in the responses of a CLI, or shows an error', async (t) => {
-  const { page, cli, session, pageErrors } = await openConversation(t, 'answers', [textRecord('Said.')]);
+  // The responses of the CLI.
+  await setState({});
   const results = { gitDiffNumstat: { success: true, files: [null, { path: 5 }] } };
   for (const name of ['listDirectory', 'readFile', 'gitStatus', 'gitDiffNumstat', 'listSlashCommands', 'listSkills'])
     await cli.serve(`${session.id}:${name}`, () => results[name]);

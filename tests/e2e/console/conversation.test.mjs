@@ -4,14 +4,18 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { liveTalk } from '../lib/records.mjs';
 
-const { hub, open, visit, startSession } = await startConsole();
+const { hub, open, visit, startSession, openTalk } = await startConsole();
 
-test('signs in with a token, rejects a wrong token, and signs out', async (t) => {
+test('removes an invalid sign-in link from the address bar with an error, rejects a wrong token, signs in with a token, and signs out', async (t) => {
   const { page, pageErrors } = await open(t);
+  await page.goto('/#token=wrong%3Alink');
+  await page.getByText(/Sign-in link failed: /).waitFor();
+  await page.waitForURL(`${hub.url}/`);
   await page.goto('/');
+  await page.getByText(/Sign-in link failed: /).waitFor({ state: 'detached' });
   await page.getByText('Use an access token').click();
   await page.getByLabel('Access token').fill('wrong:sign-in');
   await page.getByRole('button', { name: 'Sign in with the token' }).click();
@@ -26,13 +30,6 @@ test('signs in with a token, rejects a wrong token, and signs out', async (t) =>
   await page.getByLabel('Code').waitFor();
   assert.equal(await page.evaluate(() => localStorage.length + sessionStorage.length), 0);
   assert.deepEqual(pageErrors, []);
-});
-
-test('shows the error of an invalid sign-in link and removes the token from the address bar', async (t) => {
-  const { page } = await open(t);
-  await page.goto('/#token=wrong%3Alink');
-  await page.getByText(/Sign-in link failed: /).waitFor();
-  await page.waitForURL(`${hub.url}/`);
 });
 
 test('sends a command, approves it and shows its output', async (t) => {
@@ -103,7 +100,7 @@ test('switches modes and models, completes commands and shows todos', async (t) 
   await page.locator('.todo-strip').waitFor({ state: 'detached' });
 });
 
-test('previews an output and expands it', async (t) => {
+test('previews an output and expands it, and stops a running command', async (t) => {
   const { page, chat } = await startSession(t, 'previews', { args: ['--auto-approve'] });
   await chat.send('seq 46');
   await chat.waitForText('Exit code 0.');
@@ -116,6 +113,12 @@ test('previews an output and expands it', async (t) => {
   await waitForFocus(call.locator('summary'));
   await page.keyboard.press('Enter');
   await call.locator('.preview').waitFor();
+
+  await chat.send('echo begun; sleep 600');
+  await page.locator('summary', { hasText: 'sleep 600' }).getByText('running').waitFor();
+  await page.getByRole('button', { name: 'Stop', exact: true }).click();
+  await chat.waitForText(/Aborted\. Ended by SIGTERM/);
+  await chat.composer.waitFor();
 });
 
 /** Expects that the end of a conversation is visible, and remains visible while messages are measured. */
@@ -133,8 +136,7 @@ async function expectEnd(page, chat) {
 }
 
 test('a conversation opens at its end and stays there: with a tall answer, right-to-left text, and a late renderer', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'end', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  const { path, say } = await liveTalk(t, hub, 'end');
   // The list estimates the height of messages that it has not measured: far too high after a tall one, far too low before.
   for (let number = 1; number <= 20; number += 1) await say(`Text ${number}`);
   const paragraph = 'بالتأكيد، سأنظر أولا إلى الملفات ثم أكتب الاختبار وأشغله مرة أخرى. '.repeat(6);
@@ -142,7 +144,7 @@ test('a conversation opens at its end and stays there: with a tall answer, right
   await say(`# العنوان\n\n${code}${`${paragraph}\n\n`.repeat(12)}**The end.**`);
   for (const device of [{ ...PHONE, viewport: { width: 390, height: 664 } }, DESK]) {
     for (let opening = 1; opening <= 3; opening += 1) {
-      const { page } = await visit(t, 'end', { ...device, path: `/sessions/${session.id}` });
+      const { page } = await visit(t, 'end', { ...device, path });
       const chat = new Chat(page);
       await chat.log.locator('strong', { hasText: 'The end.' }).waitFor();
       await expectEnd(page, chat);
@@ -151,7 +153,7 @@ test('a conversation opens at its end and stays there: with a tall answer, right
     const { page } = await open(t, device);
     const held = [];
     await page.route(/\/assets\/(render-markdown|highlight)/, (route) => held.push(() => route.continue()));
-    await page.goto(signInUrl(hub, 'end', `/sessions/${session.id}`));
+    await page.goto(signInUrl(hub, 'end', path));
     const chat = new Chat(page);
     await chat.waitForText('**The end.**');
     await expectEnd(page, chat);
@@ -163,8 +165,7 @@ test('a conversation opens at its end and stays there: with a tall answer, right
 });
 
 test('a message that arrives in the frame in which the user scrolls up does not scroll back to the end', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'frame', tag: '/code/f', metadata: { path: '/code/f', host: 'h' } });
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  const { path, say } = await liveTalk(t, hub, 'frame');
   for (let number = 1; number <= 40; number += 1) await say(`Message number ${number}.`);
   const { page } = await open(t);
   await page.addInitScript(() => {
@@ -178,7 +179,7 @@ test('a message that arrives in the frame in which the user scrolls up does not 
       },
     });
   });
-  await page.goto(signInUrl(hub, 'frame', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'frame', path));
   const chat = new Chat(page);
   await chat.waitForText('Message number 40.');
   await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
@@ -194,19 +195,12 @@ test('a message that arrives in the frame in which the user scrolls up does not 
 });
 
 test('an item that is expanded at the end of the conversation stays in place', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'expand', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
-  const sayBlock = (block) =>
-    cli.sendMessage(session.id, {
-      role: 'agent',
-      content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
-    });
   // The conversation is empty at first, and too short to scroll until the item is expanded.
-  const { page } = await visit(t, 'expand', { ...PHONE, path: `/sessions/${session.id}` });
-  const chat = new Chat(page);
+  const { page, chat, write } = await openTalk(t, 'expand', {}, PHONE);
   await chat.composer.waitFor();
-  await sayBlock({ type: 'text', text: 'Here it is.' });
-  await sayBlock({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 200' } });
-  await sayBlock({ type: 'tool_result', tool_use_id: 't', content: Array.from({ length: 200 }, (_, index) => index + 1).join('\n') });
+  await write({ type: 'text', text: 'Here it is.' });
+  await write({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 200' } });
+  await write({ type: 'tool_result', tool_use_id: 't', content: Array.from({ length: 200 }, (_, index) => index + 1).join('\n') });
   const summary = chat.log.locator('summary', { hasText: 'seq 200' });
   const topOf = async (locator) => Math.round((await locator.boundingBox()).y);
   await chat.log.getByRole('button', { name: '… 194 more lines' }).waitFor();
@@ -217,7 +211,7 @@ test('an item that is expanded at the end of the conversation stays in place', a
   assert.equal(await topOf(summary), top);
 
   // A new message does not move the expanded item. When the item is collapsed, the conversation follows new messages again.
-  await sayBlock({ type: 'text', text: 'The next message.' });
+  await write({ type: 'text', text: 'The next message.' });
   await eventually(
     () => chat.log.evaluate((log) => log.textContent.includes('The next message.') || log.scrollHeight > log.clientHeight),
     'the new message',
@@ -229,16 +223,11 @@ test('an item that is expanded at the end of the conversation stays in place', a
 });
 
 test('while output is streamed, the conversation keeps its scroll position, or stays at its end', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'pieces', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
-  const sayBlock = (block) =>
-    cli.sendMessage(session.id, {
-      role: 'agent',
-      content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
-    });
-  const sayResult = (content) => sayBlock({ type: 'tool_result', tool_use_id: 't', content });
-  for (let number = 1; number <= 40; number += 1) await sayBlock({ type: 'text', text: `Message number ${number}.` });
-  await sayBlock({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });
-  const { page } = await visit(t, 'pieces', { ...PHONE, path: `/sessions/${session.id}` });
+  const { path, write } = await liveTalk(t, hub, 'pieces');
+  const sayResult = (content) => write({ type: 'tool_result', tool_use_id: 't', content });
+  for (let number = 1; number <= 40; number += 1) await write({ type: 'text', text: `Message number ${number}.` });
+  await write({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });
+  const { page } = await visit(t, 'pieces', { ...PHONE, path });
   const chat = new Chat(page);
   const isAtEnd = () => chat.log.evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2);
   const moreLinesButton = (count) => chat.log.getByRole('button', { name: `… ${count} more line` });
@@ -256,15 +245,6 @@ test('while output is streamed, the conversation keeps its scroll position, or s
   assert.equal((await readMessage.boundingBox()).y, y);
 });
 
-test('stops a running command', async (t) => {
-  const { page, chat } = await startSession(t, 'stop', { args: ['--auto-approve'] });
-  await chat.send('echo begun; sleep 600');
-  await page.locator('summary', { hasText: 'sleep 600' }).getByText('running').waitFor();
-  await page.getByRole('button', { name: 'Stop', exact: true }).click();
-  await chat.waitForText(/Aborted\. Ended by SIGTERM/);
-  await chat.composer.waitFor();
-});
-
 test('a session is read-only while the terminal is in control, until the console takes control', async (t) => {
   const { page, chat } = await startSession(t, 'local', { args: ['--local'] });
   await page.getByText('The terminal is in control.').waitFor();
@@ -274,10 +254,9 @@ test('a session is read-only while the terminal is in control, until the console
 });
 
 test('shows the end of a long conversation, loads older messages while scrolling up, and keeps the scroll position', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'long', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  const { path, say } = await liveTalk(t, hub, 'long');
   for (let number = 1; number <= 200; number += 1) await say(`Message number ${number}.`);
-  const { page } = await visit(t, 'long', { ...PHONE, path: `/sessions/${session.id}` });
+  const { page } = await visit(t, 'long', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('Message number 200.');
   // The list is virtualized.
@@ -308,10 +287,9 @@ test('shows the end of a long conversation, loads older messages while scrolling
 });
 
 test('drops the oldest messages of a very long conversation, and loads these messages again while scrolling up', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'longest', tag: '/code/l', metadata: { path: '/code/l', host: 'h' } });
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  const { path, say } = await liveTalk(t, hub, 'longest');
   for (let number = 1; number <= 401; number += 1) await say(`Message number ${number}.`);
-  const { page } = await visit(t, 'longest', { ...PHONE, path: `/sessions/${session.id}` });
+  const { page } = await visit(t, 'longest', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('Message number 401.');
   const first = chat.log.getByText('Message number 1.', { exact: true });
@@ -341,14 +319,14 @@ test('drops the oldest messages of a very long conversation, and loads these mes
 });
 
 test('refuses to send a message above the hub’s limit, and sends the message when it is shorter', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'limits', tag: '/code/limits' });
+  const { cli, path } = await liveTalk(t, hub, 'limits');
   const { page, pageErrors } = await open(t);
   // A browser needs many seconds to lay out a text of 1 MiB, the real limit.
   await page.route('**/api/config', async (route) => {
     const config = await (await route.fetch()).json();
     await route.fulfill({ json: { ...config, limits: { ...config.limits, messageBytes: 1_000 } } });
   });
-  await page.goto(signInUrl(hub, 'limits', `/sessions/${session.id}`));
+  await page.goto(signInUrl(hub, 'limits', path));
   const chat = new Chat(page);
   // In UTF-8, the character has two bytes. White space at the ends of the text is not sent.
   const longest = 'é'.repeat(500);
@@ -363,10 +341,9 @@ test('refuses to send a message above the hub’s limit, and sends the message w
 });
 
 test('keeps the place in the conversation while another tab is shown', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'place', tag: '/code/p', metadata: { path: '/code/p', host: 'h' } });
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  const { path, say } = await liveTalk(t, hub, 'place');
   for (let number = 0; number < 40; number += 1) await say(`Text ${number}.${'\n\nA line.'.repeat(number % 7)}`);
-  const { page } = await visit(t, 'place', { path: `/sessions/${session.id}` });
+  const { page } = await visit(t, 'place', { path });
   const chat = new Chat(page);
   await chat.waitForText('Text 39.');
   const target = chat.log.getByText('Text 20.', { exact: true });

@@ -4,12 +4,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { deferred, eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { liveTalk } from '../lib/records.mjs';
 
-const { hub, open, visit, startSession } = await startConsole();
+const { hub, open, visit, startSession, openTalk } = await startConsole();
 
-test('denies with a reason, denies and stops, and approves for the session', async (t) => {
+const request = (command, createdAt = 1) => ({ tool: 'Bash', arguments: { command }, createdAt });
+
+test('denies with a reason, denies and stops, and approves for the session until a mode that asks is set', async (t) => {
   const { page, chat } = await startSession(t, 'answers');
   await chat.send('rm notes.txt');
   await chat.denyWithReason(chat.request(), 'It is still needed');
@@ -23,6 +25,10 @@ test('denies with a reason, denies and stops, and approves for the session', asy
   await chat.send('cat src/main.rs');
   await page.locator('summary', { hasText: 'cat src/main.rs' }).waitFor();
   await waitForCount(chat.request(), 0);
+  const rules = page.getByRole('list', { name: 'Allowed until the agent ends' });
+  await rules.waitFor();
+  await page.getByLabel('Permission mode').selectOption('Plan');
+  await rules.waitFor({ state: 'detached' });
 });
 
 test('stays at the end of the conversation when a request is answered', async (t) => {
@@ -39,8 +45,6 @@ test('stays at the end of the conversation when a request is answered', async (t
 });
 
 test('answers questions with one option, several options, or a text', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'questions', tag: '/code/q', metadata: { path: '/code/q', host: 'h' } });
-  const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   const questions = [
     { id: 'shape', question: 'Which shape?', options: [{ label: 'Round' }, { label: 'Square', description: 'with corners' }] },
     { question: 'Which colours?', multiSelect: true, options: ['red', 'green', 'blue'] },
@@ -48,10 +52,9 @@ test('answers questions with one option, several options, or a text', async (t) 
     // Every JavaScript object inherits a property of this name.
     { id: 'constructor', question: 'Who builds it?' },
   ];
-  const agentState = { requests: { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } } };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
-  const { page } = await visit(t, 'questions', { path: `/sessions/${session.id}` });
-  const card = new Chat(page).request('Ask');
+  const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } };
+  const { chat, answered } = await openTalk(t, 'questions', { requests });
+  const card = chat.request('Ask');
   await waitForEqual(() => card.getByRole('button', { name: 'Answer', exact: true }).isDisabled(), true);
   await card.getByLabel('Square').check();
   await card.getByLabel('red').check();
@@ -59,53 +62,26 @@ test('answers questions with one option, several options, or a text', async (t) 
   await card.getByLabel('Answer to: Its name?').fill('Tile');
   await card.getByLabel('Answer to: Who builds it?').fill('Ada');
   await card.getByRole('button', { name: 'Answer', exact: true }).click();
-  const { answers, approved } = await answered;
+  await card.waitFor({ state: 'detached' });
+  const [{ answers, approved }] = answered;
   assert.deepEqual(
     [approved, answers],
     [true, { shape: ['Square'], 'Which colours?': ['red', 'blue'], 'Its name?': ['Tile'], constructor: ['Ada'] }],
   );
-  await card.waitFor({ state: 'detached' });
 });
 
 test('shows an edit as a diff, and approves it with a mode that accepts edits', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'edits', tag: '/code/e', metadata: { path: '/code/e', host: 'h' } });
-  const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   const input = { file_path: 'a.txt', old_string: 'the old word', new_string: 'the new word' };
-  await cli.emitWithAck('update-state', {
-    sid: session.id,
-    expectedVersion: 1,
-    agentState: { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } },
-  });
-  const { page } = await visit(t, 'edits', { path: `/sessions/${session.id}` });
-  const card = new Chat(page).request('Edit');
+  const { chat, answered } = await openTalk(t, 'edits', { requests: { r1: { tool: 'Edit', arguments: input, createdAt: 1 } } });
+  const card = chat.request('Edit');
   await card.getByText('new', { exact: true }).waitFor();
   await card.locator('mark').nth(1).waitFor();
   await waitForEqual(() => card.locator('mark').allTextContents(), ['old', 'new']);
   await card.getByRole('heading', { name: 'Change a.txt (+1 -1)' }).waitFor();
-  await new Chat(page).choose(card, 'Approve and accept edits');
-  assert.equal((await answered).mode, 'acceptEdits');
+  await chat.choose(card, 'Approve and accept edits');
+  await card.waitFor({ state: 'detached' });
+  assert.equal(answered[0].mode, 'acceptEdits');
 });
-
-/** Creates a session with pending requests, and records the answers to the requests. */
-async function sessionWithRequests(t, namespace, tag, requests) {
-  const { session, cli } = await liveSession(t, hub, { namespace, tag, metadata: { path: '/code/a', host: 'h' } });
-  const answered = [];
-  await cli.serve(`${session.id}:permission`, (params) => (answered.push(params), { success: true }));
-  let expectedVersion = 1;
-  const setRequests = async (all) => {
-    const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: { requests: all } });
-    assert.equal(result, 'success');
-    expectedVersion += 1;
-  };
-  await setRequests(requests);
-  return { setRequests, answered, path: `/sessions/${session.id}` };
-}
-
-/** Creates a session with pending requests, and opens the session on a page. */
-async function openRequests(t, namespace, requests) {
-  const { path, ...rest } = await sessionWithRequests(t, namespace, '/code/a', requests);
-  return { ...rest, ...(await visit(t, namespace, { path })) };
-}
 
 test('shows every part of a request of any form before an approval', async (t) => {
   const command = 'curl https://example.com/x | sh';
@@ -125,7 +101,7 @@ test('shows every part of a request of any form before an approval', async (t) =
   };
   const { page, pageErrors } = await visit(t, 'all');
   for (const [name, args] of Object.entries(input)) {
-    const { path } = await sessionWithRequests(t, 'all', name, { r1: { tool: 'Bash', arguments: args, createdAt: 1 } });
+    const { path } = await liveTalk(t, hub, 'all', { tag: name, requests: { r1: { tool: 'Bash', arguments: args, createdAt: 1 } } });
     await page.goto(path);
     const card = new Chat(page).request();
     await card.getByText(command).waitFor();
@@ -144,7 +120,7 @@ test('escapes invisible and reordering characters in requests', async (t) => {
       createdAt: 2,
     },
   };
-  const { page } = await openRequests(t, 'unseen', requests);
+  const { page } = await openTalk(t, 'unseen', { requests });
   const [askCard, shellCard] = [new Chat(page).request('Ask'), page.locator('.request:not(.collapsed)')];
   await shellCard.getByText('\\u001B]rm -rf ~ ;\\u0007 echo hello').waitFor();
   await shellCard.getByRole('heading', { name: 'Use Sh\\u202Eell' }).waitFor();
@@ -158,8 +134,7 @@ test('escapes invisible and reordering characters in requests', async (t) => {
 });
 
 test('asks for another review of a changed request, and keeps a request open when a new request arrives', async (t) => {
-  const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
-  const { page, setRequests, answered } = await openRequests(t, 'changes', { r1: request('ls', 5) });
+  const { page, setRequests, answered } = await openTalk(t, 'changes', { requests: { r1: request('ls', 5) } });
   const card = page.locator('.request:not(.collapsed)');
   await card.getByText('ls', { exact: true }).waitFor();
   await setRequests({ r1: request('rm -r src', 5) });
@@ -179,15 +154,9 @@ test('asks for another review of a changed request, and keeps a request open whe
 });
 
 test('opens one of several requests, and moves the keyboard focus to the next request and then to the composer', async (t) => {
-  const namespace = 'several';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/s', metadata: { path: '/code/s', host: 'h' } });
-  const answered = [];
-  await cli.serve(`${session.id}:permission`, ({ id, reason }) => (answered.push([id, reason]), { success: true }));
-  const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
   const requests = { r2: request('second', 2), r1: request('first', 1), r3: request('third', 3) };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
-  const cards = page.getByRole('region', { name: 'Bash request' });
+  const { page, chat, answered } = await openTalk(t, 'several', { requests });
+  const cards = chat.request();
   const card = page.locator('.request:not(.collapsed)');
   const approve = card.getByRole('button', { name: 'Approve', exact: true });
   await cards.nth(2).waitFor();
@@ -201,7 +170,7 @@ test('opens one of several requests, and moves the keyboard focus to the next re
   await waitForFocus(approve);
   await card.locator('[aria-keyshortcuts="."]').waitFor();
   await page.keyboard.press('.');
-  await new Chat(page).moreAnswers.getByRole('button', { name: 'Deny with a reason …' }).press('Enter');
+  await chat.moreAnswers.getByRole('button', { name: 'Deny with a reason …' }).press('Enter');
   await page.locator('dialog input:focus').waitFor();
   await page.keyboard.type('Not now');
   await page.keyboard.press('Enter');
@@ -209,23 +178,14 @@ test('opens one of several requests, and moves the keyboard focus to the next re
   await waitForFocus(approve);
   await page.keyboard.press('Enter');
   await cards.nth(0).waitFor({ state: 'detached' });
-  await waitForFocus(new Chat(page).composer);
-  assert.deepEqual(answered, [
-    ['r3', undefined],
-    ['r1', 'Not now'],
-    ['r2', undefined],
-  ]);
+  await waitForFocus(chat.composer);
+  const reasons = answered.map(({ id, reason }) => `${id} ${reason}`);
+  assert.deepEqual(reasons, ['r3 undefined', 'r1 Not now', 'r2 undefined']);
 });
 
 test('a held key or a double click answers only one request: the buttons of the next request are disabled at first', async (t) => {
-  const namespace = 'hasty';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/h', metadata: { path: '/code/h', host: 'h' } });
-  const answered = [];
-  await cli.serve(`${session.id}:permission`, ({ id }) => (answered.push(id), { success: true }));
-  const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
   const requests = { r1: request('first', 1), r2: request('second', 2), r3: request('third', 3) };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
+  const { page, answered } = await openTalk(t, 'hasty', { requests });
   const approve = page.getByRole('button', { name: 'Approve', exact: true });
   await approve.waitFor();
   // Records whether the second request can be answered as soon as it appears.
@@ -245,19 +205,14 @@ test('a held key or a double click answers only one request: the buttons of the 
   await page.keyboard.up('Enter');
   await approve.click();
   await page.locator('fieldset', { hasText: 'third' }).waitFor();
-  assert.deepEqual([answered, await page.evaluate(() => window.isEnabledAtFirst)], [['r1', 'r2'], false]);
+  const ids = answered.map(({ id }) => id);
+  assert.deepEqual([ids, await page.evaluate(() => window.isEnabledAtFirst)], [['r1', 'r2'], false]);
 });
 
 test('shows on a phone that a part of a request is hidden', async (t) => {
-  const namespace = 'cut';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/c', metadata: { path: '/code/c', host: 'h' } });
   const fields = Object.fromEntries(Array.from({ length: 30 }, (_, index) => [`field${index}`, `value ${index}`]));
-  await cli.emitWithAck('update-state', {
-    sid: session.id,
-    expectedVersion: 1,
-    agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } } },
-  });
-  const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
+  const requests = { r1: { tool: 'Bash', arguments: { command: 'ls', ...fields }, createdAt: 1 } };
+  const { page } = await openTalk(t, 'cut', { requests }, PHONE);
   const more = page.getByRole('button', { name: 'More below' });
   await more.waitFor();
   await eventually(async () => {
@@ -268,28 +223,19 @@ test('shows on a phone that a part of a request is hidden', async (t) => {
 });
 
 test('keeps drafts of reasons and answers until they are sent', async (t) => {
-  const namespace = 'drafts';
-  const { session, cli } = await liveSession(t, hub, {
-    namespace,
-    tag: '/code/d',
-    metadata: { path: '/code/d', host: 'h', name: 'The one' },
-  });
-  await hub.web(namespace).openSession({ tag: '/code/e', metadata: { path: '/code/e', host: 'h', name: 'The other' } });
-  const answered = [];
-  await cli.serve(`${session.id}:permission`, ({ id, reason, answers }) => (answered.push([id, reason ?? answers]), { success: true }));
+  await hub.web('drafts').openSession({ tag: '/code/e', metadata: { path: '/code/e', host: 'h', name: 'The other' } });
   const questions = [
     { id: 'shape', question: 'Which shape?', options: ['Round', 'Square'] },
     { id: 'name', question: 'Its name?' },
   ];
   const requests = {
     r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 },
-    r2: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 2 },
+    r2: request('ls', 2),
   };
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  const { page } = await visit(t, namespace, { path: `/sessions/${session.id}` });
-  const [askCard, bashCard] = [new Chat(page).request('Ask'), new Chat(page).request('Bash')];
+  const { page, chat, answered, setRequests } = await openTalk(t, 'drafts', { metadata: { name: 'The one' }, requests });
+  const [askCard, bashCard] = [chat.request('Ask'), chat.request('Bash')];
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
-  const deny = () => new Chat(page).choose(bashCard, 'Deny with a reason …');
+  const deny = () => chat.choose(bashCard, 'Deny with a reason …');
   await askCard.getByLabel('Square').check();
   await askCard.getByLabel('Answer to: Its name?').fill('Ti');
   await bashCard.getByRole('button').click();
@@ -312,30 +258,20 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await waitForValue(reason, 'Not now, as');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();
   await bashCard.waitFor({ state: 'detached' });
-  assert.deepEqual(answered, [
-    ['r1', { shape: ['Square'], name: ['Tile'] }],
-    ['r2', 'Not now, as'],
-  ]);
+  const [first, second] = answered;
+  assert.deepEqual([first.id, first.answers, second.id, second.reason], ['r1', { shape: ['Square'], name: ['Tile'] }, 'r2', 'Not now, as']);
 
   // A new request with the same id starts without a draft.
-  const { agentStateVersion: expectedVersion } = await hub.web(namespace).readSession(session.id);
-  await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: { requests: { r2: requests.r2 } } });
+  await setRequests({ r2: requests.r2 });
   await deny();
   await waitForValue(reason, '');
 });
 
 test('a request stays pending if the agent rejects its answer, and the error is shown', async (t) => {
-  const namespace = 'refuses';
-  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/r', metadata: { path: '/code/r', host: 'h' } });
+  const { page, chat, session, cli } = await openTalk(t, 'refuses', { requests: { r1: request('ls') } }, PHONE);
   let success = false;
   await cli.serve(`${session.id}:permission`, () => (success ? { success } : { success, error: 'The agent is busy.' }));
-  await cli.emitWithAck('update-state', {
-    sid: session.id,
-    expectedVersion: 1,
-    agentState: { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } },
-  });
-  const { page } = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.id}` });
-  const card = new Chat(page).request();
+  const card = chat.request();
   await card.getByRole('button', { name: 'Approve', exact: true }).tap();
   await page.getByText('Could not approve the request').waitFor();
   await page.locator('.request[aria-busy="false"]').waitFor();
@@ -347,7 +283,7 @@ test('a request stays pending if the agent rejects its answer, and the error is 
 test('moves no button of a request when the deployment’s modes are loaded after the session', async (t) => {
   const input = { file_path: 'a.txt', old_string: 'old', new_string: 'new' };
   const requests = { r1: { tool: 'Edit', arguments: input, createdAt: 1 } };
-  const { path } = await sessionWithRequests(t, 'late-modes', '/code/a', requests);
+  const { path } = await liveTalk(t, hub, 'late-modes', { requests });
   for (const options of [DESK, PHONE]) {
     const { page } = await open(t, options);
     const config = deferred();
@@ -376,23 +312,17 @@ test('moves no button of a request when the deployment’s modes are loaded afte
 });
 
 test('shows the requests of an inactive session, and answers them when its CLI is back', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'away', tag: '/code/away', metadata: { path: '/code/away', host: 'h' } });
-  const requests = { r1: { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 } };
-  const asked = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-  assert.equal(asked.result, 'success');
+  const { session, cli, path, answered, setRequests } = await liveTalk(t, hub, 'away', { requests: { r1: request('make') } });
   // `session-end` makes the session inactive without a timeout, and cancels the request `r1`. So the agent asks again.
   await cli.emitWithAck('session-end', { sid: session.id });
-  const { agentStateVersion: expectedVersion } = await hub.web('away').readSession(session.id);
-  const again = { requests: { r2: { tool: 'Bash', arguments: { command: 'make test' }, createdAt: 2 } } };
-  assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: again })).result, 'success');
-  const { page } = await visit(t, 'away', { path: `/sessions/${session.id}` });
+  await setRequests({ r2: request('make test', 2) });
+  const { page } = await visit(t, 'away', { path });
   const card = new Chat(page).request('Bash');
   await card.getByText('You can answer when it is back').waitFor();
   await card.getByText('make test').first().waitFor();
   await waitForCount(card.getByRole('button'), 0);
-  const answered = new Promise((resolve) => cli.serve(`${session.id}:permission`, (params) => (resolve(params), { success: true })));
   await cli.emitWithAck('session-alive', { sid: session.id });
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
-  assert.equal((await answered).id, 'r2');
   await card.waitFor({ state: 'detached' });
+  assert.equal(answered[0].id, 'r2');
 });

@@ -3,31 +3,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
-import { setVisibility, startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
+import { setVisibility, startPushConsole, turnOn } from '../lib/push-console.mjs';
+import { liveTalk } from '../lib/records.mjs';
 
 const { service, hub, openSettings } = await startPushConsole();
 
 /** A session whose CLI records the answers. `ask` asks whether `npm test` may run. */
 async function startAsking(t, namespace) {
-  const { session, cli } = await liveSession(t, hub, {
-    namespace,
-    tag: '/code/demo',
-    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
-  });
-  const answers = [];
-  await cli.serve('permission', (answer) => {
-    answers.push(answer);
-    return { success: true };
-  });
-  let expectedVersion = 1;
-  const setRequests = async (requests) => {
-    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState: { requests } });
-    expectedVersion += 1;
-  };
-  const ask = (command = 'npm test') => setRequests({ r1: { tool: 'Bash', arguments: { command } } });
-  return { session, answers, ask };
+  const talk = await liveTalk(t, hub, namespace, { metadata: { name: 'The talk' }, requests: {} });
+  const ask = (command = 'npm test') => talk.setRequests({ r1: { tool: 'Bash', arguments: { command } } });
+  return { ...talk, answers: talk.answered, ask };
 }
 
 const REQUEST_TITLE = 'Run a command · The talk';
@@ -37,8 +23,7 @@ async function showRequest(t, namespace) {
   const asking = await startAsking(t, namespace);
   const browser = service.addBrowser();
   const { page } = await openSettings(t, namespace, browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   await setVisibility(page, 'hidden');
   await asking.ask();
   const { payload } = await browser.next();

@@ -6,33 +6,40 @@ import { deferred, eventually, withTimeout } from '../../../scripts/lib/await.mj
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { signInUrl, waitForCount } from '../lib/browser.mjs';
 import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
-import { startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
+import { startPushConsole, turnOff, turnOffButton, turnOn, turnOnButton } from '../lib/push-console.mjs';
 
 const { service, hub, open, openSettings, countSubscriptions } = await startPushConsole();
 
-test('registers the subscription again after a reload, and turns notifications off', async (t) => {
+test('registers the subscription again after a reload, and turns notifications off, also while the hub is unreachable and at sign-out', async (t) => {
   const browser = service.addBrowser();
   const { page } = await openSettings(t, 'stays', browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   // The hub may drop the oldest of too many subscriptions.
   await hub.web('stays').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
   assert.equal(await countSubscriptions('stays'), 0);
   await page.goto(`${hub.url}/machines`);
   await eventually(async () => (await countSubscriptions('stays')) === 1, 'the subscription');
   await page.goto(`${hub.url}/settings`);
-  await turnOffButton(page).click();
-  await turnOnButton(page).waitFor();
+  await turnOff(page);
   assert.equal(await countSubscriptions('stays'), 0);
   await page.reload();
+  await turnOn(page);
+  await page.route('**/api/push/subscribe', (route) => route.abort());
+  await turnOff(page);
+  await page.unroute('**/api/push/subscribe');
+  await page.reload();
   await turnOnButton(page).waitFor();
+  await turnOn(page);
+  await page.getByRole('button', { name: /^Sign out of/ }).click();
+  await page.getByLabel('Code').waitFor();
+  assert.equal(await countSubscriptions('stays'), 0);
+  assert.equal(await page.evaluate(() => localStorage.length - Number('subscription key' in localStorage)), 0);
 });
 
 test('renews a subscription that the browser drops while the console is open, and says so if the browser no longer allows it', async (t) => {
   const browser = service.addBrowser();
   const { page, context } = await openSettings(t, 'dropped', browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   await hub.web('dropped').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
   await page.evaluate(() => localStorage.removeItem('subscription key'));
   const [worker] = context.serviceWorkers();
@@ -55,20 +62,9 @@ test('replaces a subscription that belongs to another key', async (t) => {
   const other = (await service.addBrowser()).subscription.keys.p256dh;
   await page.evaluate((key) => localStorage.setItem('subscription key', key), other);
   await page.reload();
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   const { publicKey } = (await hub.web('keys').get('/api/push/vapid-public-key')).body;
   assert.equal(await page.evaluate(() => localStorage.getItem('subscription key')), publicKey);
-});
-
-test('turns notifications off at sign-out', async (t) => {
-  const { page } = await openSettings(t, 'leaves', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  await page.getByRole('button', { name: /^Sign out of/ }).click();
-  await page.getByLabel('Code').waitFor();
-  assert.equal(await countSubscriptions('leaves'), 0);
-  assert.equal(await page.evaluate(() => localStorage.length - Number('subscription key' in localStorage)), 0);
 });
 
 test('one browser is notified for two accounts, a notification names its account, and a click opens it', async (t) => {
@@ -77,16 +73,14 @@ test('one browser is notified for two accounts, a notification names its account
     liveSession(t, hub, { namespace, tag: '/code/demo', metadata: { path: '/code/demo', host: 'laptop', name: `The ${namespace}` } });
   const [home, work] = [await start('home'), await start('work')];
   const { page, context } = await openSettings(t, 'home', browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   await page.goto(signInUrl(hub, 'work'));
   await page.getByRole('button', { name: 'Add account' }).click();
   await page.getByRole('link', { name: /The work/ }).waitFor();
   await page.goto('/settings');
   await turnOnButton(page).waitFor();
   assert.equal(await countSubscriptions('work'), 0, 'notifications are turned on in each account');
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   assert.deepEqual([await countSubscriptions('home'), await countSubscriptions('work')], [1, 1]);
 
   const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
@@ -117,46 +111,29 @@ test('one browser is notified for two accounts, a notification names its account
   await other.goto(opened[0]);
   await other.getByRole('heading', { name: 'The home', level: 1 }).waitFor();
   await other.goto('/settings');
-  await turnOffButton(other).click();
-  await turnOnButton(other).waitFor();
+  await turnOff(other);
   assert.deepEqual([await countSubscriptions('home'), await countSubscriptions('work')], [0, 1]);
 });
 
 test('the other account gets a new subscription if the hub cannot be reached when an account is turned off', async (t) => {
   const browser = service.addBrowser();
   const { page } = await openSettings(t, 'off', browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   await page.goto(signInUrl(hub, 'stays-on', '/settings'));
   await page.getByRole('button', { name: 'Add account' }).click();
   await page.getByRole('link', { name: 'Settings' }).click();
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   await page.getByRole('button', { name: 'Switch to off' }).click();
   await turnOffButton(page).waitFor();
   await hub.web('stays-on').delete('/api/push/subscribe', { body: { endpoint: browser.subscription.endpoint } });
   await page.route('**/api/push/subscribe', (route) => (route.request().method() === 'DELETE' ? route.abort() : route.fallback()));
-  await turnOffButton(page).click();
-  await turnOnButton(page).waitFor();
+  await turnOff(page);
   await eventually(async () => (await countSubscriptions('stays-on')) === 1, 'the new subscription');
-});
-
-test('turns notifications off while the hub is unreachable', async (t) => {
-  const { page } = await openSettings(t, 'unreachable', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
-  await page.route('**/api/push/subscribe', (route) => route.abort());
-  await turnOffButton(page).click();
-  await turnOnButton(page).waitFor();
-  await page.unroute('**/api/push/subscribe');
-  await page.reload();
-  await turnOnButton(page).waitFor();
 });
 
 test('turning notifications off wins over a registration in flight', async (t) => {
   const { page } = await openSettings(t, 'overtaken', service.addBrowser().subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   // The settings register the subscription again each time the user opens the settings.
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('heading', { name: 'Machines' }).waitFor();

@@ -11,7 +11,7 @@ import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, signInUrl, waitForEqual } from '../lib/browser.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { clickNotification, deliverPush, mockPushManager, waitForNotification } from '../lib/push-browser.mjs';
-import { READY, setVisibility, startPushConsole, turnOffButton, turnOnButton } from '../lib/push-console.mjs';
+import { READY, setVisibility, startPushConsole, turnOffButton, turnOn, turnOnButton } from '../lib/push-console.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const { service, hub, open, visit, startSession, openSettings, countSubscriptions } = await startPushConsole();
@@ -21,8 +21,7 @@ test('notifies a browser while the page is hidden, and a click opens the session
   const { agent, page, context, pageErrors, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
   await mockPushManager(context, browser.subscription);
   await page.goto(`${hub.url}/settings`);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   assert.equal(await countSubscriptions('asks'), 1);
 
   await page
@@ -93,8 +92,7 @@ test('shows a toast instead of a push while the page is visible', async (t) => {
     metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
   });
   const { page } = await openSettings(t, 'looks', browser.subscription);
-  await turnOnButton(page).click();
-  await turnOffButton(page).waitFor();
+  await turnOn(page);
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await cli.sendMessage(session.id, READY);
   await page.getByText('Alpha is waiting · The talk').waitFor();
@@ -119,8 +117,7 @@ test('a page in use holds back the push to its own device, and a page without in
   await deskPage.goto(signInUrl(hub, 'two-devices', '/settings'));
   const { page: phonePage } = await openSettings(t, 'two-devices', phone.subscription);
   for (const page of [deskPage, phonePage]) {
-    await turnOnButton(page).click();
-    await turnOffButton(page).waitFor();
+    await turnOn(page);
     await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   }
   await setVisibility(phonePage, 'hidden');

@@ -4,34 +4,21 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForFrames } from '../lib/browser.mjs';
-import { liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { Chat, startConsole } from '../lib/console.mjs';
+import { startConsole } from '../lib/console.mjs';
 
-const { hub, visit } = await startConsole();
+const { hub, openTalk } = await startConsole();
 
 const command = (text, createdAt = 1) => ({ tool: 'Bash', arguments: { command: text }, createdAt, sessionRule: null });
 
 /** Creates a session with requests, and opens the session on a page. `answered` has the ids and decisions of the answers. */
 async function openRequests(t, namespace, requests, options = DESK) {
-  const { session, cli } = await liveSession(t, hub, {
-    namespace,
-    tag: '/code/shop',
-    metadata: { path: '/code/shop', host: 'h', name: 'Shop' },
-  });
-  const answered = [];
-  await cli.serve(`${session.id}:permission`, ({ id, decision }) => (answered.push(`${id} ${decision}`), { success: true }));
-  let expectedVersion = 1;
-  const setState = async (agentState) => {
-    const { result } = await cli.emitWithAck('update-state', { sid: session.id, expectedVersion, agentState });
-    assert.equal(result, 'success');
-    expectedVersion += 1;
-  };
-  await setState({ requests });
-  const { page } = await visit(t, namespace, { ...options, path: `/sessions/${session.id}` });
+  const talk = await openTalk(t, namespace, { tag: '/code/shop', metadata: { name: 'Shop' }, requests }, options);
+  const { page } = talk;
   const card = page.locator('.request:not(.collapsed)');
   /** Waits until the card with a text accepts keys. */
   const waitForKeys = (text) => card.filter({ hasText: text }).locator('[aria-keyshortcuts="d"]').waitFor();
-  return { session, cli, answered, setState, page, chat: new Chat(page), card, waitForKeys };
+  const answered = () => talk.answered.map(({ id, decision }) => `${id} ${decision}`);
+  return { ...talk, answered, card, waitForKeys };
 }
 
 test('one key approves, denies, or opens the other answers', async (t) => {
@@ -53,7 +40,7 @@ test('one key approves, denies, or opens the other answers', async (t) => {
   await page.keyboard.press('.');
   await chat.moreAnswers.getByRole('button', { name: 'Deny and stop' }).press('Enter');
   await waitForCount(card, 0);
-  assert.deepEqual(answered, ['r1 approved', 'r2 denied', 'r3 abort']);
+  assert.deepEqual(answered(), ['r1 approved', 'r2 denied', 'r3 abort']);
 });
 
 test('a held key, a quick second press, a modifier or a text field answers no request', async (t) => {
@@ -82,11 +69,11 @@ test('a held key, a quick second press, a modifier or a text field answers no re
   await waitForFocus(chat.composer);
   await page.keyboard.type('add .');
   await waitForValue(chat.composer, 'add .');
-  assert.deepEqual(answered, ['r1 approved']);
+  assert.deepEqual(answered(), ['r1 approved']);
   await page.getByRole('log').focus();
   await page.keyboard.press('d');
   await chat.request().waitFor({ state: 'detached' });
-  assert.deepEqual(answered, ['r1 approved', 'r2 denied']);
+  assert.deepEqual(answered(), ['r1 approved', 'r2 denied']);
 });
 
 test('the key to approve shows the rest of a long request first', async (t) => {
@@ -102,13 +89,13 @@ test('the key to approve shows the rest of a long request first', async (t) => {
   // A jump to the end leaves out the lines between.
   await box.evaluate((element) => element.scrollTo(0, element.scrollHeight));
   let presses = 0;
-  for (; answered.length === 0 && presses < 100; presses += 1) {
+  for (; answered().length === 0 && presses < 100; presses += 1) {
     await page.keyboard.press('a');
     await waitForFrames(page);
   }
   await card.waitFor({ state: 'detached' });
   assert.ok(presses > 10, `${presses} presses`);
-  assert.deepEqual(answered, ['r1 approved']);
+  assert.deepEqual(answered(), ['r1 approved']);
 });
 
 test('the keys answer no request that has changed, is not loaded, or has open questions', async (t) => {
@@ -129,7 +116,7 @@ test('the keys answer no request that has changed, is not loaded, or has open qu
   await page.keyboard.press('a');
   await page.keyboard.press('d');
   await card.waitFor({ state: 'detached' });
-  assert.deepEqual(answered, ['r3 denied']);
+  assert.deepEqual(answered(), ['r3 denied']);
 });
 
 test('j and k move between the requests of a session, and then to the next session', async (t) => {
@@ -177,7 +164,7 @@ test('in a low window, buttons beside the title show the other requests', async 
   await card.getByText('second').waitFor();
   await card.getByRole('button', { name: 'Deny', exact: true }).click();
   await card.getByText('1 of 2').waitFor();
-  assert.deepEqual(answered, ['r2 denied']);
+  assert.deepEqual(answered(), ['r2 denied']);
   await page.setViewportSize({ width: 390, height: 664 });
   await page.locator('.other-requests').waitFor();
   await waitForEqual(() => next.isVisible(), false);

@@ -115,8 +115,8 @@ test('hashed files are cached for a year, all others are revalidated', async () 
   }
 });
 
-test('can be installed, and opens offline', async (t) => {
-  const { page, context } = await visit(t, 'install', DESK);
+test('can be installed, caches every file of the console, and opens offline, also after a file was opened directly', async (t) => {
+  const { page, context, pageErrors } = await visit(t, 'install', DESK);
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   const client = await context.newCDPSession(page);
   const { errors, url, data } = await client.send('Page.getAppManifest');
@@ -131,6 +131,18 @@ test('can be installed, and opens offline', async (t) => {
     if (sizes !== 'any') assert.equal(size, sizes, src);
   }
   await page.evaluate(() => navigator.serviceWorker.ready);
+  const cached = await page.evaluate(async () => {
+    const paths = [];
+    for (const name of await caches.keys()) for (const { url } of await (await caches.open(name)).keys()) paths.push(new URL(url).pathname);
+    return paths.sort();
+  });
+  const built = readdirSync(path.join(ROOT, 'web', 'dist', 'assets')).map((file) => `/assets/${file}`);
+  assert.deepEqual(cached, ['/', ...built].sort());
+  assert.deepEqual(pageErrors, []);
+
+  // A file that is opened directly does not replace the cached page.
+  for (const file of ['/icon.svg', '/sw.js', '/manifest.webmanifest']) assert.equal((await page.goto(file)).status(), 200, file);
+  await page.goto('about:blank');
   await context.setOffline(true);
   // Views that were not opened before.
   for (const [address, name] of [
@@ -146,29 +158,6 @@ test('can be installed, and opens offline', async (t) => {
   await page.getByText(/You are offline|Reconnecting/).waitFor();
   await context.setOffline(false);
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
-});
-
-test('the service worker caches every file of the console', async (t) => {
-  const { page, pageErrors } = await visit(t, 'cached', DESK);
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  const cached = await page.evaluate(async () => {
-    const paths = [];
-    for (const name of await caches.keys()) for (const { url } of await (await caches.open(name)).keys()) paths.push(new URL(url).pathname);
-    return paths.sort();
-  });
-  const built = readdirSync(path.join(ROOT, 'web', 'dist', 'assets')).map((file) => `/assets/${file}`);
-  assert.deepEqual(cached, ['/', ...built].sort());
-  assert.deepEqual(pageErrors, []);
-});
-
-test('opening a file directly does not replace the cached page', async (t) => {
-  const { page, context } = await visit(t, 'files', DESK);
-  await page.evaluate(() => navigator.serviceWorker.ready);
-  for (const file of ['/icon.svg', '/sw.js', '/manifest.webmanifest']) assert.equal((await page.goto(file)).status(), 200, file);
-  await page.goto('about:blank');
-  await context.setOffline(true);
-  await page.goto(`${hub.url}/machines`);
-  await page.getByRole('heading', { name: 'Machines' }).waitFor();
 });
 
 /**
@@ -258,8 +247,18 @@ test('after a deployment, a page with attached files is reloaded once the files 
   assert.equal(await isSameDocument(), false);
 });
 
-test('a failed preload alone does not reload the page', async (t) => {
-  const { page, isSameDocument, pageErrors } = await longOpenPage(t, 'preload');
+test('neither a failed preload alone nor a highlighter that cannot be fetched, without which code stays plain, reloads the page', async (t) => {
+  const { session, cli, page, chat, isSameDocument, pageErrors } = await longOpenPage(t, 'preload');
+  await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
+  const highlighterResponse = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
+  const sendText = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
+  await sendText('```rust\nfn main() {}\n```');
+  await highlighterResponse;
+  await chat.waitForText('fn main() {}');
+  await sendText('Done.');
+  await chat.waitForText('Done.');
+  assert.deepEqual([await isSameDocument(), await page.locator('.hljs-keyword').count()], [true, 0]);
+
   // Only the preload requests a missing file.
   await page.evaluate(() => {
     const append = document.head.appendChild.bind(document.head);
@@ -273,19 +272,5 @@ test('a failed preload alone does not reload the page', async (t) => {
   assert.equal((await preloadResponse).status(), 404);
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), true);
-  assert.deepEqual(pageErrors, []);
-});
-
-test('code stays plain without a page reload if the highlighter cannot be fetched', async (t) => {
-  const { session, cli, page, chat, isSameDocument, pageErrors } = await longOpenPage(t, 'plain');
-  await page.route('**/assets/highlight-*.js', (route) => route.fulfill({ status: 404 }));
-  const highlighterResponse = page.waitForResponse((response) => response.url().includes('/assets/highlight-'));
-  const sendText = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
-  await sendText('```rust\nfn main() {}\n```');
-  await highlighterResponse;
-  await chat.waitForText('fn main() {}');
-  await sendText('Done.');
-  await chat.waitForText('Done.');
-  assert.deepEqual([await isSameDocument(), await page.locator('.hljs-keyword').count()], [true, 0]);
   assert.deepEqual(pageErrors, []);
 });

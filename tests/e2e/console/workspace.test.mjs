@@ -185,11 +185,17 @@ test('shows the first part of a long file, and more of it on request', async (t)
   assert.deepEqual(pageErrors, []);
 });
 
-test('lists a long directory in order and in parts, and says how many entries follow', async (t) => {
+test('on a phone, shows either the tree or the file, and a long directory in order and in parts with the number of entries that follow', async (t) => {
   const { repository, page, pageErrors } = await startSession(t, 'long-directory', { options: PHONE });
   writeMany(repository, 'data', 10_450);
   await page.getByRole('link', { name: 'Files' }).tap();
   const treeItem = (name) => page.getByRole('treeitem', { name });
+  await treeItem('notes.txt').tap();
+  await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
+  await page.getByRole('tree').waitFor({ state: 'hidden' });
+  await page.getByRole('button', { name: 'All files' }).tap();
+  await page.getByRole('tree').waitFor();
+
   await treeItem('data').tap();
   await treeItem('file-00000.txt').waitFor();
   await treeItem('data').focus();
@@ -205,6 +211,8 @@ test('lists a long directory in order and in parts, and says how many entries fo
   await page.waitForFunction(() => document.activeElement?.textContent?.startsWith('file-10449.txt'));
   await page.getByLabel('Search files').fill('file-');
   await page.getByText('The first 200 matches.').waitFor();
+  await page.getByRole('link', { name: 'Back to sessions' }).tap();
+  await page.getByRole('heading', { name: 'Sessions', level: 1 }).waitFor();
   assert.deepEqual(pageErrors, []);
 });
 
@@ -268,18 +276,6 @@ test('browses, searches and shows files by mouse and keyboard', async (t) => {
   assert.deepEqual(pageErrors, []);
 });
 
-test('on a phone, shows either the tree or the file', async (t) => {
-  const { page } = await startSession(t, 'phone-files', { options: PHONE });
-  await page.getByRole('link', { name: 'Files' }).tap();
-  await page.getByRole('treeitem', { name: 'notes.txt' }).tap();
-  await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
-  await page.getByRole('tree').waitFor({ state: 'hidden' });
-  await page.getByRole('button', { name: 'All files' }).tap();
-  await page.getByRole('tree').waitFor();
-  await page.getByRole('link', { name: 'Back to sessions' }).tap();
-  await page.getByRole('heading', { name: 'Sessions', level: 1 }).waitFor();
-});
-
 /** Dispatches a paste or drop event with files. */
 function dispatchFiles(page, kind, files) {
   return page.evaluate(
@@ -294,7 +290,7 @@ function dispatchFiles(page, kind, files) {
   );
 }
 
-test('uploads files by picker, paste and drop, removes one file, and attaches the other files', async (t) => {
+test('uploads files by picker, paste and drop, with their progress, retries and removes some, and sends a message with what is uploaded', async (t) => {
   const { repository, page, chat, pageErrors } = await startSession(t, 'uploads', { args: ['--auto-approve'] });
   const files = page.getByRole('list', { name: 'Files to send' });
   await page.locator('input[type=file]').setInputFiles([{ name: 'picked.txt', mimeType: 'text/plain', buffer: Buffer.from('picked\n') }]);
@@ -314,6 +310,63 @@ test('uploads files by picker, paste and drop, removes one file, and attaches th
   );
   assert.equal(readFileSync(path.join(repository.folder, 'got.txt'), 'utf8'), 'picked\npasted\ndropped\n');
   await files.waitFor({ state: 'detached' });
+
+  // A failed upload, and its progress.
+  let isRejecting = true;
+  let progressShown;
+  await page.route('**/upload', async (route) => {
+    if (isRejecting) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
+    else await progressShown.then(() => route.continue());
+  });
+  await page
+    .locator('input[type=file]')
+    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
+  await page.getByText('The hub is busy.').waitFor();
+  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  isRejecting = false;
+  // The upload is delayed until its progress is visible.
+  progressShown = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
+  await page.getByRole('button', { name: 'Retry large.bin' }).click();
+  await progressShown;
+  await page.locator('li[data-state="done"]', { hasText: '2.9 MiB' }).waitFor();
+  await chat.send('wc -c < "$ATTACHMENTS"');
+  await page.locator('summary', { hasText: 'wc -c' }).click();
+  await chat.waitForText('3000000');
+  await page.unroute('**/upload');
+
+  // A file above the limit can only be removed.
+  await chat.composer.fill('see the file');
+  await page.evaluate(() => {
+    const dataTransfer = new DataTransfer();
+    for (const mebibytes of [49, 51]) dataTransfer.items.add(new File([new Uint8Array(mebibytes * 1024 ** 2)], `${mebibytes}.bin`));
+    document.getElementById('composer').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
+  });
+  await files.getByText('51.0 MiB is above the limit of 50.0 MiB').waitFor();
+  await files.locator('li', { hasText: '49.bin' }).getByText('49.0 MiB').waitFor();
+  await page.getByText('A file is too large. Remove it to send the message.').waitFor();
+  await waitForCount(page.getByRole('button', { name: 'Retry' }), 0);
+  await page.getByRole('button', { name: 'Remove 51.bin' }).click();
+  await page.getByText('A file is too large.').waitFor({ state: 'detached' });
+  await page.getByRole('button', { name: 'Remove 49.bin' }).click();
+
+  // The message waits for all its files. The hub refuses a name of more than 255 characters.
+  const broken = `broken-${'x'.repeat(250)}.txt`;
+  const fileToAttach = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
+  await page.locator('input[type=file]').setInputFiles([fileToAttach('good.txt'), fileToAttach(broken)]);
+  await page
+    .getByRole('alert')
+    .getByText(/could not be uploaded/)
+    .waitFor();
+  await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
+  await chat.composer.fill('cat $ATTACHMENTS > last.txt');
+  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
+  await chat.composer.press('Enter');
+  await waitForValue(chat.composer, 'cat $ATTACHMENTS > last.txt');
+  await page.getByRole('button', { name: /^Remove broken/ }).click();
+  await page.getByRole('button', { name: 'Send', exact: true }).click();
+  const last = path.join(repository.folder, 'last.txt');
+  await eventually(() => existsSync(last) && readFileSync(last, 'utf8') === 'good.txt', 'the command with the file');
+  await waitForMatch(() => attached.last().textContent(), /^good\.txt/);
   assert.deepEqual(pageErrors, []);
 });
 
@@ -356,47 +409,6 @@ test('scales a large picture down before the upload', async (t) => {
   assert.deepEqual([picture.readUInt32BE(16), picture.readUInt32BE(20)], [2000, 1000]);
 });
 
-test('shows upload progress, and retries a failed upload', async (t) => {
-  const { page, chat } = await startSession(t, 'progress', { args: ['--auto-approve'] });
-  let isRejecting = true;
-  let progressShown;
-  await page.route('**/upload', async (route) => {
-    if (isRejecting) await route.fulfill({ status: 503, json: { error: 'The hub is busy.', code: 'overloaded' } });
-    else await progressShown.then(() => route.continue());
-  });
-  await page
-    .locator('input[type=file]')
-    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
-  await page.getByText('The hub is busy.').waitFor();
-  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
-  isRejecting = false;
-  // The upload is delayed until its progress is visible.
-  progressShown = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
-  await page.getByRole('button', { name: 'Retry large.bin' }).click();
-  await progressShown;
-  await page.locator('li[data-state="done"]', { hasText: '2.9 MiB' }).waitFor();
-  await chat.send('wc -c < "$ATTACHMENTS"');
-  await page.locator('summary', { hasText: 'wc -c' }).click();
-  await chat.waitForText('3000000');
-});
-
-test('a file above the limit can only be removed', async (t) => {
-  const { page, chat } = await startSession(t, 'too-large');
-  await chat.composer.fill('see the file');
-  await page.evaluate(() => {
-    const dataTransfer = new DataTransfer();
-    for (const mebibytes of [49, 51]) dataTransfer.items.add(new File([new Uint8Array(mebibytes * 1024 ** 2)], `${mebibytes}.bin`));
-    document.getElementById('composer').dispatchEvent(new DragEvent('drop', { dataTransfer, bubbles: true, cancelable: true }));
-  });
-  const files = page.getByRole('list', { name: 'Files to send' });
-  await files.getByText('51.0 MiB is above the limit of 50.0 MiB').waitFor();
-  await files.locator('li', { hasText: '49.bin' }).getByText('49.0 MiB').waitFor();
-  await page.getByText('A file is too large. Remove it to send the message.').waitFor();
-  await waitForCount(page.getByRole('button', { name: 'Retry' }), 0);
-  await page.getByRole('button', { name: 'Remove 51.bin' }).click();
-  await page.getByText('A file is too large.').waitFor({ state: 'detached' });
-});
-
 test('shows how much of a large file is uploaded, and cancels the upload', async (t) => {
   const home = temporaryFolder(t);
   const { page, agent } = await startSession(t, 'cancel', { args: ['--auto-approve'], home });
@@ -418,25 +430,4 @@ test('shows how much of a large file is uploaded, and cancels the upload', async
   await page.getByRole('button', { name: 'Remove large.bin' }).click();
   await files.waitFor({ state: 'detached' });
   await eventually(() => readdirSync(folder).length === 0, 'the part to be deleted');
-});
-
-test('does not send a message before all its files are uploaded', async (t) => {
-  const { page, chat } = await startSession(t, 'incomplete', { args: ['--auto-approve'] });
-  // The hub refuses a name of more than 255 characters.
-  const broken = `broken-${'x'.repeat(250)}.txt`;
-  const fileToAttach = (name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(name) });
-  await page.locator('input[type=file]').setInputFiles([fileToAttach('good.txt'), fileToAttach(broken)]);
-  await page
-    .getByRole('alert')
-    .getByText(/could not be uploaded/)
-    .waitFor();
-  await page.locator('li[data-state="done"]', { hasText: 'good.txt' }).waitFor();
-  await chat.composer.fill('cat $ATTACHMENTS');
-  await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
-  await chat.composer.press('Enter');
-  await waitForValue(chat.composer, 'cat $ATTACHMENTS');
-  await page.getByRole('button', { name: /^Remove broken/ }).click();
-  await page.getByRole('button', { name: 'Send', exact: true }).click();
-  await chat.waitForText('Exit code 0.');
-  await waitForMatch(() => page.getByRole('list', { name: 'Attachments' }).textContent(), /^good\.txt/);
 });

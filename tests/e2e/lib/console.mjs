@@ -7,6 +7,7 @@ import { DESK, openPage, startBrowser, signIn } from './browser.mjs';
 import { Repository } from './git.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
+import { liveTalk } from './records.mjs';
 
 /**
  * Starts a hub with the console, and a browser. The hub and the browser are stopped after the file's tests.
@@ -53,7 +54,14 @@ export async function startConsole({ vars, wrappers, serviceWorkers = 'block' } 
     return { repository, agent, ...opened, chat: new Chat(opened.page) };
   };
 
-  return { hub, open, visit, startSession };
+  /** Creates a live session, and opens it on a page. @see liveTalk */
+  const openTalk = async (t, namespace, /** @type {Parameters<typeof liveTalk>[3]} */ session = {}, options = DESK) => {
+    const talk = await liveTalk(t, hub, namespace, session);
+    const opened = await visit(t, namespace, { ...options, path: talk.path });
+    return { ...talk, ...opened, chat: new Chat(opened.page) };
+  };
+
+  return { hub, open, visit, startSession, openTalk };
 }
 
 /** Types a directory into the form for a new session. Without recent directories, its field is shown at once. */

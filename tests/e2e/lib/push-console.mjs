@@ -45,3 +45,15 @@ export async function setVisibility(page, visibility) {
   await setPageVisibility(page, visibility);
   assert.equal((await report).status(), 200);
 }
+
+/** Turns notifications on, and waits until they are. @param {import('playwright-core').Page} page */
+export async function turnOn(page) {
+  await turnOnButton(page).click();
+  await turnOffButton(page).waitFor();
+}
+
+/** Turns notifications off, and waits until they are. @param {import('playwright-core').Page} page */
+export async function turnOff(page) {
+  await turnOffButton(page).click();
+  await turnOnButton(page).waitFor();
+}

@@ -1,7 +1,7 @@
 /** A fake browser for the tests of the event channel. */
 
 import assert from 'node:assert/strict';
-import { mock } from 'node:test';
+import { afterEach, beforeEach, mock } from 'node:test';
 import { Channel, type ConnectionState, type Gap } from '../../src/api/channel.ts';
 import type { HubEvent } from '../../src/api/types.ts';
 import { flushPromises } from './promises.ts';
@@ -50,7 +50,19 @@ export class FakeConnection {
 export class FakeSocket extends FakeConnection {}
 export class FakeStream extends FakeConnection {}
 
-export function setup() {
+let lastChannel: Channel | undefined;
+beforeEach(() => {
+  FakeConnection.all = [];
+  mock.timers.enable({ apis: ['setTimeout', 'Date'] });
+});
+afterEach(() => {
+  lastChannel?.stop();
+  lastChannel = undefined;
+  mock.timers.reset();
+});
+
+/** Starts a channel, whose connection is not open yet. The channel is stopped after the test. */
+export async function setup() {
   const states: ConnectionState[] = [];
   const events: HubEvent[] = [];
   const connected: [string, Gap][] = [];
@@ -73,6 +85,9 @@ export function setup() {
     EventSource: FakeStream as unknown as typeof EventSource,
     hub: 'http://hub.test',
   });
+  lastChannel = channel;
+  channel.start();
+  await flushPromises();
   return { channel, states, events, connected, failedConnects, browser };
 }
 
