@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { test } from 'node:test';
+import { Turns } from '../src/turns.mjs';
 import { setUp } from './support/setup.mjs';
 
 test('an agent that does not start shows the last lines of its standard output', async (t) => {
@@ -117,6 +118,21 @@ test('the silence of an agent while a call runs is reported after ten times as l
   release('reported');
   await hub.untilReady(session.id, 1);
   assert.equal(hub.transcript(session.id).filter((line) => line === notice).length, 1);
+});
+
+test('an agent that only repeats its state in a turn is silent; text, calls, plans and retries are no silence', (t) => {
+  const output = { isWaiting: false, translator: { openCalls: [] } };
+  const turns = new Turns(/** @type {any} */ ({ options: {}, output, turnLog: { onUpdate: () => {} } }));
+  const { mock } = t.mock.method(turns.silenceTimer, 'reset');
+  const endsSilence = (sessionUpdate) => {
+    mock.resetCalls();
+    turns.onUpdate({ sessionUpdate }, false);
+    return mock.callCount() === 1;
+  };
+  for (const state of ['usage_update', 'session_info_update', 'available_commands_update', 'config_option_update', 'current_mode_update'])
+    assert.ok(!endsSilence(state), state);
+  for (const work of ['agent_message_chunk', 'agent_thought_chunk', 'tool_call', 'tool_call_update', 'plan', 'model_retry', 'notice'])
+    assert.ok(endsSilence(work), work);
 });
 
 test('a slash command that the agent neither lists nor answers is named; a listed one may be silent', async (t) => {

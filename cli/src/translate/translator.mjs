@@ -43,6 +43,7 @@ import { approvedOption, offeredChoices, permissionResult } from './permissions.
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
 import { describeRefusal, describeStop } from './sentences.mjs';
+import { STATE_UPDATES } from './state-updates.mjs';
 import { parentCallIdOf, Subagents } from './subagents.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
@@ -66,17 +67,6 @@ const PLACEHOLDER_TITLE = /^New session - /;
 
 /** The severities that become names of events. Others do not, so that an agent cannot send an event of the hub, such as `ready`. */
 const SEVERITIES = ['info', 'warning', 'error'];
-
-/** Updates of a session's state, as opposed to its conversation. */
-export const STATE_UPDATES = new Set([
-  'available_commands_update',
-  'config_option_update',
-  'current_mode_update',
-  'model_retry',
-  'notice',
-  'session_info_update',
-  'usage_update',
-]);
 
 /**
  * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>,
