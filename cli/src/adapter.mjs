@@ -65,6 +65,7 @@ export async function fetchAdapter(launch, { env, signal, log }) {
   }
 }
 
+/** @param {import('./launch.mjs').Launch} launch */
 async function installAdapter({ title, entry, adapterFolder }, { env, signal, report }) {
   const { package: name, adapterMegabytes } = entry;
   report(`${title} is here; its adapter ${name} is fetched once (${adapterMegabytes} MB on disk).`);

@@ -10,7 +10,8 @@ import { SCRIPTED_AGENT } from './support/setup.mjs';
 
 /**
  * Opens a session of the scripted agent. Returns the modes that were set.
- * @param {{script: object, entry?: object, sessionId?: string, mustLoad?: boolean}} options `entry`: of the table of agents
+ * @param {import('node:test').TestContext} t
+ * @param {{script: object, entry?: object, sessionId?: string, mustLoad?: boolean}} setup `entry`: of the table of agents
  */
 async function open(t, { script, entry = {}, ...options }) {
   const home = tempDir(t);

@@ -289,8 +289,7 @@ class Translator {
     return [...this.#subagents.flush(), ...this.#text.flush()];
   }
 
-  #onMessageChunk({ content, messageId, _meta }) {
-    const usage = isText(content?.text) ? [] : this.#onUsage({ used: _meta?.usage?.totalTokens });
+  #onMessageChunk({ content, messageId }) {
     const picture = content?.type === 'image' ? records.imageBlock(content) : null;
     if (picture) return this.#withPendingText([this.#message(records.image(picture))]);
     const text = blockText(content);
@@ -301,8 +300,7 @@ class Translator {
       this.#endsWithError = false;
       return this.#withPendingText([this.#message(records.failure(text.trim()))]);
     }
-    if (this.#isRepeated(text, messageId)) return usage;
-    return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
+    return this.#isRepeated(text, messageId) ? [] : this.#text.append('text', text, messageId ?? undefined);
   }
 
   /** Whether a whole message repeats the message before, as some outputs of slash commands do. Short texts may be said twice. */
