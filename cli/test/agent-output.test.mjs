@@ -97,6 +97,25 @@ test('a model that refuses requests is reported once in a turn for each status, 
   ]);
 });
 
+test("the tokens in the context and the limits of the plan are in the session's metadata, each limit as it was last reported", async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const usage = { sessionUpdate: 'usage_update', used: 1000, size: 200_000 };
+  const report = (windows) => ({ update: { ...usage, _meta: { '_claude/rateLimit': { unifiedWindows: windows } } } });
+  const week = { utilization: 0.2, resetsAt: 1_796_000_000 };
+  prompt(session.id, [
+    report({ five_hour: { utilization: 0.4 }, seven_day: week }),
+    report({ five_hour: { utilization: 0.5, resetsAt: 1_795_000_000 } }),
+  ]);
+  await hub.untilReady(session.id, 1);
+  const { limits, usage: stored } = hub.sessions.get(session.id).metadata;
+  const expected = [
+    { id: 'seven_day', used: 0.2, resetsAt: 1_796_000_000_000 },
+    { id: 'five_hour', used: 0.5, resetsAt: 1_795_000_000_000 },
+  ];
+  assert.deepEqual([limits, stored.used, stored.size], [expected, 1000, 200_000]);
+});
+
 test('the silence of an agent while a call runs is reported after ten times as long, with the command', async (t) => {
   const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start({ silenceTimeoutMs: 20 });

@@ -15,7 +15,7 @@ import { main, UsageError } from '../../../scripts/lib/errors.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { AcpSession } from '../../src/acp-session.mjs';
 import { AGENTS } from '../../src/agents.mjs';
-import { environmentFor } from './environments.mjs';
+import { environmentFor, KEY } from './environments.mjs';
 import { startModel } from './model/server.mjs';
 import { shapesOf } from './shapes.mjs';
 
@@ -42,17 +42,35 @@ const MODES = { codex: 'read-only' };
 
 const FILES = { 'README.md': '# demo\nline two\n', 'notes.txt': 'The word is zebra.\n' };
 
+/** What the provider of Claude Code's model says about the limits of a plan, which only a user who has signed in has. */
+const PLAN = {
+  headers: () => {
+    const windows = [
+      ['5h', 0.42, 5],
+      ['7d', 0.17, 7 * 24],
+    ];
+    const prefix = 'anthropic-ratelimit-unified';
+    const fields = windows.flatMap(([name, used, hours]) => [
+      [`${prefix}-${name}-status`, 'allowed'],
+      [`${prefix}-${name}-utilization`, `${used}`],
+      [`${prefix}-${name}-reset`, `${Math.floor(Date.now() / 1000) + Number(hours) * 3600}`],
+    ]);
+    return Object.fromEntries([...fields, [`${prefix}-status`, 'allowed'], [`${prefix}-representative-claim`, 'five_hour']]);
+  },
+  env: { ANTHROPIC_API_KEY: undefined, CLAUDE_CODE_OAUTH_TOKEN: KEY },
+};
+
 /** The prompt of the sub-agent. */
 const HELPER = 'Helper prompt A.';
 
 /**
  * What happens in each log. `agents`: the agents that have a log, by default all; `steps`: of the scripted model, with the path of a file
  * in the directory, none to set each mode of the agent instead; `helper`: the steps of the sub-agent; `decide`: the answer to each request;
- * `cancelsRunning`: whether the turn is canceled while a command runs; `before`: the steps of an earlier turn, whose session is then loaded
- * in a new process.
+ * `cancelsRunning`: whether the turn is canceled while a command runs; `hasPlan`: whether the user has a plan with limits; `before`: the
+ * steps of an earlier turn, whose session is then loaded in a new process. Calls in parallel may have another order in each log.
  * @typedef {(file: (name: string) => string) => import('./model/script.mjs').Step[]} Steps
  * @typedef {{agents?: string[], steps?: Steps, helper?: Steps, before?: object[],
- *   decide?: 'allow_once' | 'allow_always' | 'reject_once' | 'cancel', cancelsRunning?: boolean}} Scenario
+ *   decide?: 'allow_once' | 'allow_always' | 'reject_once' | 'cancel', cancelsRunning?: boolean, hasPlan?: boolean}} Scenario
  */
 
 /** @type {Record<string, Scenario>} */
@@ -106,6 +124,7 @@ const SCENARIOS = {
     ],
     helper: (file) => [{ say: 'I look.' }, { read: file('notes.txt') }, { run: 'touch made.txt' }, { say: 'The word is zebra.' }],
   },
+  limits: { agents: ['claude'], steps: () => [{ say: 'Hello.' }], hasPlan: true },
   modes: { agents: ['copilot', 'gemini'] },
   execperm: {
     agents: ['codex', 'gemini'],
@@ -174,15 +193,15 @@ async function withCleanUp(run) {
  * @returns {Promise<string>} the log without paths of this computer
  */
 async function record(t, agent, scenario) {
-  const { steps, helper, before, decide = 'allow_once', cancelsRunning } = scenario;
+  const { steps, helper, before, decide = 'allow_once', cancelsRunning, hasPlan = false } = scenario;
   const bin = await installAgent(agent);
   const base = tempDir(t);
   const [dir, home, uploads] = ['served', 'home', 'uploads'].map((folder) => path.join(base, folder));
   for (const folder of [dir, home, uploads]) mkdirSync(folder);
   for (const [name, text] of Object.entries(FILES)) writeFileSync(path.join(dir, name), text);
-  const model = await startModel();
+  const model = await startModel(hasPlan ? { headers: PLAN.headers() } : {});
   t.after(() => model.stop());
-  const env = environmentFor(agent, { url: model.url, home, bin });
+  const env = { ...environmentFor(agent, { url: model.url, home, bin }), ...(hasPlan ? PLAN.env : {}) };
   const logFile = path.join(base, 'wire.jsonl');
   const file = (name) => path.join(dir, name);
   if (helper) model.answer(HELPER, helper(file));

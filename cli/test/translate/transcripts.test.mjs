@@ -82,6 +82,18 @@ test('each request of Qwen to its model reports the tokens and the size of the c
   assert.deepEqual(replay('qwen-turn').hub.recordsOf('usage'), [{ type: 'usage', used: 1234, size: 262144 }]);
 });
 
+test('the 5-hour and the weekly limit of a plan of Claude are reported once', () => {
+  assert.deepEqual(replay('claude-limits').hub.recordsOf('limits'), [
+    {
+      type: 'limits',
+      limits: [
+        { id: 'five_hour', used: 0.42, resetsAt: 1_795_993_353_000 },
+        { id: 'seven_day', used: 0.17, resetsAt: 1_796_580_153_000 },
+      ],
+    },
+  ]);
+});
+
 test('the description of a command that Gemini runs without a request is input, not output', () => {
   const command = (text) =>
     `run_shell_command {"command":"touch esc.txt","description":"[current working directory /home/ada/project] (Runs a command)"} -> done${text}`;
