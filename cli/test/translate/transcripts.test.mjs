@@ -120,11 +120,11 @@ test('a turn of Codex shows the output of the terminal and the change that the r
 test('a turn of Copilot shows repeated output once and no notes of the client, and a refused todo list is a failed call', () => {
   assert.deepEqual(shown('copilot-turn'), [
     ...INTRO,
-    'Bash {"command":"echo one && echo two","description":"Run a command"} -> done "one\\ntwo\\n<shellId: 0 completed with exit code 0>" (approved)',
+    'Bash {"command":"echo one && echo two","description":"Runs a command"} -> done "one\\ntwo\\n<shellId: 0 completed with exit code 0>" (approved)',
     'text "Now a file."',
     'Edit {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done "Created file /home/ada/project/new.txt with 10 characters" (approved)',
     'text "And a plan."',
-    `todowrite {"todos":${TODOS}} -> failed "Tool 'todowrite' does not exist."`,
+    `TodoWrite {"todos":${TODOS.replaceAll(/("content":("\w+"),"status":"\w+")/g, '$1,"activeForm":$2')}} -> failed "Tool 'TodoWrite' does not exist."`,
     'text "All done."',
   ]);
 });
