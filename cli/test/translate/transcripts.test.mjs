@@ -143,11 +143,11 @@ test('a turn of Gemini shows calls that only the permission request names', () =
 test('a turn of opencode shows cumulative output once, and its todos', () => {
   assert.deepEqual(shown('opencode-turn'), [
     ...INTRO,
-    'Bash {"cwd":"/home/ada/project","command":"echo one"} -> done "one\\n" (approved)',
+    'Bash {"cwd":"/home/ada/project","command":"echo one && echo two"} -> done "one\\ntwo\\n" (approved)',
     'text "Now a file."',
     'Edit {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done "Wrote file successfully." (approved)',
     'text "And a plan."',
-    `TodoWrite {"todos":${TODOS.replaceAll('"}', '","priority":"high"}')}} -> done`,
+    `TodoWrite {"todos":${TODOS.replaceAll('"}', '","priority":"medium"}')}} -> done`,
     'text "All done."',
   ]);
 });
