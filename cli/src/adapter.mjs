@@ -54,10 +54,11 @@ export async function fetchAdapter(launch, { env, signal, log }) {
   if (!mustFetch(adapterFolder)) return;
   const report = log.info ?? log.debug;
   const lockFile = `${adapterFolder}.lock`;
-  let attempt = tryLock(lockFile);
-  if (!attempt.lock) report(`Waiting for process ${attempt.pid}, which fetches the adapter of ${launch.title}.`);
   // Whether a process of another computer still runs is unknown, so its lock is ignored.
-  for (; !attempt.lock && attempt.host === undefined; attempt = tryLock(lockFile)) await delay(POLL_MS, undefined, { signal });
+  const mustWait = (/** @type {{lock?: object, host?: string}} */ { lock, host }) => !lock && host === undefined;
+  let attempt = tryLock(lockFile);
+  if (mustWait(attempt)) report(`Waiting for process ${attempt.pid}, which fetches the adapter of ${launch.title}.`);
+  for (; mustWait(attempt); attempt = tryLock(lockFile)) await delay(POLL_MS, undefined, { signal });
   try {
     if (mustFetch(adapterFolder)) await installAdapter(launch, { env, signal, report });
   } finally {

@@ -107,8 +107,18 @@ const SCENARIOS = {
   plan: {
     agents: ['claude', 'codex', 'opencode'],
     steps: () => [
-      // biome-ignore format: one item a line would hide the change
-      ...['pending', 'completed'].map((status) => ({ todos: /** @type {[string, string][]} */ ([['first', status], ['second', 'pending']]) })),
+      {
+        todos: [
+          ['first', 'pending'],
+          ['second', 'pending'],
+        ],
+      },
+      {
+        todos: [
+          ['first', 'completed'],
+          ['second', 'pending'],
+        ],
+      },
       { say: 'planned' },
     ],
   },
