@@ -7,12 +7,16 @@ import { environmentOf } from './agents.mjs';
 import { isInUse, isUnknownSession } from './resume-errors.mjs';
 import { SessionConfig } from './session-config.mjs';
 import { describeRetries, toCodexRetry } from './translate/model-retries.mjs';
+import { showsWork } from './translate/state-updates.mjs';
 import { VERSION } from './version.mjs';
 
 /** The JSON-RPC code of "authentication required". */
 const AUTH_REQUIRED = -32000;
 
-/** A replay counts as complete after this time without an update, because agents may continue it after their answer to `session/load`. */
+/**
+ * A replay counts as complete after this time without an update that {@link showsWork}, because agents may continue it after their answer
+ * to `session/load`.
+ */
 const REPLAY_SILENCE_MS = 300;
 
 /** Time between two attempts to open a session that another program uses. */
@@ -193,7 +197,7 @@ export class AcpSession {
     this.#cwd = cwd;
     this.#onUpdate = ({ update: received } = {}) => {
       const update = toCodexRetry(received) ?? received;
-      this.#lastUpdateAt = Date.now();
+      if (showsWork(update)) this.#lastUpdateAt = Date.now();
       this.config.onUpdate(update);
       const isRetry = update?.sessionUpdate === 'model_retry';
       onUpdate(isRetry ? { ...update, text: describeRetries(launch, update) } : update, this.#isReplaying);

@@ -6,13 +6,18 @@
 import { execFile } from 'node:child_process';
 import { existsSync, readdirSync, statSync } from 'node:fs';
 import path from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
+import { tryLock } from 'session-gateway-cli-kit/lock';
 import { findNpmReason } from './acp-process.mjs';
 import { programsOf } from './agents.mjs';
 import { makeFolder } from './make-folder.mjs';
 
 const PROGRESS_INTERVAL_MS = 3000;
+
+/** How often a start looks whether another start has fetched the adapter. */
+const POLL_MS = 250;
 
 /** Install scripts are not needed. */
 const NPM_OPTIONS = ['--ignore-scripts', '--no-audit', '--no-fund'];
@@ -33,19 +38,37 @@ export function adapterPlace({ package: name, command }, home) {
 export const isInstalled = (entry, env) => programsOf(entry).some((program) => findProgram(program, env));
 
 /** Whether the start of an agent has to download something first. @param {import('./launch.mjs').Launch} launch */
-export const mustDownload = ({ argv, adapterFolder }) =>
-  argv[0] === 'npx' || (adapterFolder !== undefined && !existsSync(binFolder(adapterFolder)));
+export const mustDownload = ({ argv, adapterFolder }) => argv[0] === 'npx' || mustFetch(adapterFolder);
+
+const mustFetch = (/** @type {string | undefined} */ folder) => folder !== undefined && !existsSync(binFolder(folder));
 
 /**
- * Fetches the adapter of an agent, unless the adapter is present or the agent has none.
+ * Fetches the adapter of an agent, unless the adapter is present or the agent has none. If another process of this computer fetches the
+ * adapter, waits for that process.
  * @param {import('./launch.mjs').Launch} launch
  * @param {{env: Record<string, string>, signal?: AbortSignal, log: {debug: (text: string) => void, info?: (text: string) => void}}} options
  * @throws {Error} when npm cannot fetch the adapter
  */
-export async function fetchAdapter({ title, entry, adapterFolder }, { env, signal, log }) {
-  if (adapterFolder === undefined || existsSync(binFolder(adapterFolder))) return;
-  const { package: name, adapterMegabytes } = entry;
+export async function fetchAdapter(launch, { env, signal, log }) {
+  const { adapterFolder } = launch;
+  if (!mustFetch(adapterFolder)) return;
   const report = log.info ?? log.debug;
+  const lockFile = `${adapterFolder}.lock`;
+  // Whether a process of another computer still runs is unknown, so its lock is ignored.
+  const mustWait = (/** @type {{lock?: object, host?: string}} */ { lock, host }) => !lock && host === undefined;
+  let attempt = tryLock(lockFile);
+  if (mustWait(attempt)) report(`Waiting for process ${attempt.pid}, which fetches the adapter of ${launch.title}.`);
+  for (; mustWait(attempt); attempt = tryLock(lockFile)) await delay(POLL_MS, undefined, { signal });
+  try {
+    if (mustFetch(adapterFolder)) await installAdapter(launch, { env, signal, report });
+  } finally {
+    attempt.lock?.release();
+  }
+}
+
+/** @param {import('./launch.mjs').Launch} launch */
+async function installAdapter({ title, entry, adapterFolder }, { env, signal, report }) {
+  const { package: name, adapterMegabytes } = entry;
   report(`${title} is here; its adapter ${name} is fetched once (${adapterMegabytes} MB on disk).`);
   await makeFolder(adapterFolder, async (folder) => {
     const reportProgress = () => report(`Fetching the adapter: ${folderMegabytes(folder)} of ${adapterMegabytes} MB.`);

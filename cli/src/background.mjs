@@ -4,8 +4,12 @@
  */
 
 import * as messages from 'session-gateway-cli-kit/messages';
+import { showsWork } from './translate/state-updates.mjs';
 
-/** If the agent does not report the end of its work, the work ends when it has written nothing for this long, and no call runs. */
+/**
+ * If the agent does not report the end of its work, the work ends when the agent has sent nothing that {@link showsWork} for this long, and
+ * no call runs.
+ */
 const SILENCE_MS = 10_000;
 
 export class BackgroundWork {
@@ -33,10 +37,10 @@ export class BackgroundWork {
    * To be called with each update outside of a turn, after it was translated.
    * @param {any} update
    */
-  onUpdate({ _meta }) {
+  onUpdate(update) {
     // Claude Code starts a turn of its own for such work, and reports its end.
-    const isEnd = _meta?.['_claude/origin'] !== undefined;
-    if (isEnd ? !this.isRunning : !this.#translator.isWorking) return;
+    const isEnd = update._meta?.['_claude/origin'] !== undefined;
+    if (isEnd ? !this.isRunning : !this.#translator.isWorking || !showsWork(update)) return;
     if (isEnd) return this.end(this.#translator.endTurn('end_turn'));
     if (!this.isRunning) {
       this.#dependencies.setThinking(true);

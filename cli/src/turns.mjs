@@ -8,7 +8,7 @@ import { withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
 import { SilenceTimer } from './silence.mjs';
-import { STATE_UPDATES } from './translate/translator.mjs';
+import { STATE_UPDATES, showsWork } from './translate/state-updates.mjs';
 
 /** How long to wait for updates of a turn that agents send after the reply to the prompt. */
 const LATE_UPDATES_DELAY_MS = 250;
@@ -16,7 +16,7 @@ const LATE_UPDATES_DELAY_MS = 250;
 /** Time limit of the reply to a canceled prompt. Without a reply, the process of the agent is ended. */
 const CANCEL_TIMEOUT_MS = 5000;
 
-/** If the agent sends nothing for this long during a turn, a sentence in the conversation says so. */
+/** If the agent sends nothing that {@link showsWork} for this long during a turn, a sentence in the conversation says so. */
 const SILENCE_TIMEOUT_MS = 60_000;
 
 /** While a call runs, a silence is reported after this many times as long: tests and builds may print nothing for minutes. */
@@ -63,7 +63,7 @@ export class Turns {
 
   /** To be called with each update of the session. */
   onUpdate(update, isReplayed) {
-    this.silenceTimer.reset();
+    if (showsWork(update)) this.silenceTimer.reset();
     if (isReplayed) return;
     this.#dependencies.turnLog.onUpdate(update);
     if (this.#current && !STATE_UPDATES.has(update?.sessionUpdate)) this.#current.hasOutput = true;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { test } from 'node:test';
+import { Turns } from '../src/turns.mjs';
 import { setUp } from './support/setup.mjs';
 
 test('an agent that does not start shows the last lines of its standard output', async (t) => {
@@ -96,6 +97,25 @@ test('a model that refuses requests is reported once in a turn for each status, 
   ]);
 });
 
+test("the tokens in the context and the limits of the plan are in the session's metadata, each limit as it was last reported", async (t) => {
+  const { hub, prompt, start } = await setUp(t);
+  const { session } = await start();
+  const usage = { sessionUpdate: 'usage_update', used: 1000, size: 200_000 };
+  const report = (windows) => ({ update: { ...usage, _meta: { '_claude/rateLimit': { unifiedWindows: windows } } } });
+  const week = { utilization: 0.2, resetsAt: 1_796_000_000 };
+  prompt(session.id, [
+    report({ five_hour: { utilization: 0.4 }, seven_day: week }),
+    report({ five_hour: { utilization: 0.5, resetsAt: 1_795_000_000 } }),
+  ]);
+  await hub.untilReady(session.id, 1);
+  const { limits, usage: stored } = hub.sessions.get(session.id).metadata;
+  const expected = [
+    { id: 'seven_day', used: 0.2, resetsAt: 1_796_000_000_000 },
+    { id: 'five_hour', used: 0.5, resetsAt: 1_795_000_000_000 },
+  ];
+  assert.deepEqual([limits, stored.used, stored.size], [expected, 1000, 200_000]);
+});
+
 test('the silence of an agent while a call runs is reported after ten times as long, with the command', async (t) => {
   const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start({ silenceTimeoutMs: 20 });
@@ -117,6 +137,21 @@ test('the silence of an agent while a call runs is reported after ten times as l
   release('reported');
   await hub.untilReady(session.id, 1);
   assert.equal(hub.transcript(session.id).filter((line) => line === notice).length, 1);
+});
+
+test('an agent that only repeats its state in a turn is silent; text, calls, plans and retries are no silence', (t) => {
+  const output = { isWaiting: false, translator: { openCalls: [] } };
+  const turns = new Turns(/** @type {any} */ ({ options: {}, output, turnLog: { onUpdate: () => {} } }));
+  const { mock } = t.mock.method(turns.silenceTimer, 'reset');
+  const endsSilence = (sessionUpdate) => {
+    mock.resetCalls();
+    turns.onUpdate({ sessionUpdate }, false);
+    return mock.callCount() === 1;
+  };
+  for (const state of ['usage_update', 'session_info_update', 'available_commands_update', 'config_option_update', 'current_mode_update'])
+    assert.ok(!endsSilence(state), state);
+  for (const work of ['agent_message_chunk', 'agent_thought_chunk', 'tool_call', 'tool_call_update', 'plan', 'model_retry', 'notice'])
+    assert.ok(endsSilence(work), work);
 });
 
 test('a slash command that the agent neither lists nor answers is named; a listed one may be silent', async (t) => {

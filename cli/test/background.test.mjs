@@ -53,6 +53,8 @@ test('the work of an agent that does not report its end has ended when no call r
   t.mock.timers.tick(99);
   work.onUpdate({});
   t.mock.timers.tick(99);
+  // The agent repeats its state, which is no work.
+  work.onUpdate({ sessionUpdate: 'usage_update', used: 1, size: 2 });
   assert.ok(work.isRunning);
   t.mock.timers.tick(1);
   assert.deepEqual([told, work.isRunning], [[true, false, 'ready'], false]);

@@ -1,12 +1,13 @@
 /** How the program of an agent is found. */
 
 import assert from 'node:assert/strict';
-import { chmodSync, mkdirSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import { test } from 'node:test';
 import { findProgram } from 'session-gateway-cli-kit/find-program';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
+import { fetchAdapter } from '../src/adapter.mjs';
 import { AGENTS, environmentOf } from '../src/agents.mjs';
 import { chooseAgent } from '../src/choose-agent.mjs';
 import { askForNpx, resolveAgentChoice, listAgents, resolveLaunch } from '../src/launch.mjs';
@@ -87,6 +88,30 @@ test('the own program of an agent is enough: its adapter has a place in the fold
   mkdirSync(path.dirname(argv[0]), { recursive: true });
   writeFileSync(argv[0], '');
   assert.deepEqual(resolveLaunch({ agent: 'claude', home }, withPrograms(t)).argv, argv);
+});
+
+test('of two first starts at once, one fetches the adapter, and the other waits and uses it', { timeout: 60_000 }, async (t) => {
+  const { PATH } = withPrograms(t, 'claude', 'npm');
+  const folder = PATH.split(':').at(-1);
+  const script = 'echo fetched >> ../../fetched; until [ -e ../../released ]; do sleep 0.01; done; mkdir -p node_modules/.bin';
+  writeFileSync(path.join(folder, 'npm'), `#!/bin/sh\n${script}\n`);
+  const home = tempDir(t);
+  const env = { PATH: `${folder}:${process.env.PATH}` };
+  const launch = resolveLaunch({ agent: 'claude', home }, env);
+  const reports = [];
+  const log = {
+    debug: () => {},
+    info: (text) => {
+      reports.push(text);
+      if (text.startsWith('Waiting')) writeFileSync(path.join(home, 'released'), '');
+    },
+  };
+  await Promise.all([1, 2].map(() => fetchAdapter(launch, { env, log })));
+  assert.equal(readFileSync(path.join(home, 'fetched'), 'utf8'), 'fetched\n');
+  assert.deepEqual(
+    reports.filter((text) => !text.startsWith('Fetching')).map((text) => text.replace(/\d+/, 'N').split(';')[0]),
+    ['Claude Code is here', 'Waiting for process N, which fetches the adapter of Claude Code.'],
+  );
 });
 
 test('with the consent of the user npx runs the exact version', (t) => {

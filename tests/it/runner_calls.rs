@@ -87,6 +87,25 @@ async fn a_fork_names_the_conversation_and_the_message_and_leaves_the_session_un
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fork_takes_the_colour_and_the_mute_of_the_session_but_not_its_pin() {
+    let (world, mut runner) = machine_with_method("forkSession").await;
+    let session = world.create_session_with("/code", resumable_metadata()).await;
+    let fork = world.create_session("/fork").await;
+    let settings = json!({"pinned": true, "muted": true, "color": "teal"}).to_string();
+    world.start("PATCH", &format!("/api/sessions/{session}"), settings).reply().await.ok();
+    let before = world.get_session(&session).await;
+    // The second answer names no session of the hub.
+    for id in [fork.as_str(), "unknown"] {
+        let reply = world.start("POST", &format!("/api/sessions/{session}/fork"), json!({"seq": 3}).to_string());
+        runner.respond_to_next_call("m:forkSession", &json!({"success": true, "sessionId": id})).await;
+        assert_eq!(reply.reply().await.ok()["sessionId"], id);
+    }
+    let forked = world.get_session(&fork).await;
+    assert_eq!([&forked["pinned"], &forked["muted"], &forked["color"]], [&Value::Null, &json!(true), &json!("teal")]);
+    assert_eq!(world.get_session(&session).await, before);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_spawn_forwards_the_branch_and_the_options() {
     let (world, mut runner) = machine_with_method("spawnSession").await;
     let body =

@@ -4,6 +4,7 @@
  * @typedef {object} Quirks
  * @property {boolean} [hasInputWhilePending] the input of a `pending` call is complete; without this quirk, the input may be partial
  * @property {boolean} [hasNameInId] the part of a call's id before `__` is the tool's name
+ * @property {boolean} [describesRunningCalls] the content of a call that begins as `in_progress` describes the call
  * @property {boolean} [usesCommandAsTitle] the title of a call that runs a command is the command itself; in a replay, the title is the name of the tool
  * @property {boolean} [reportsModeAsText] a change of the mode arrives as the text `[MODE_UPDATE] MODE`
  * @property {boolean} [reportsInfoAsText] notes of the agent's program arrive as texts with the prefix `Info: `
@@ -21,6 +22,7 @@ const QUIRKS = {
   copilot: { hasInputWhilePending: true, reportsInfoAsText: true },
   gemini: {
     hasNameInId: true,
+    describesRunningCalls: true,
     usesCommandAsTitle: true,
     reportsModeAsText: true,
     hiddenReplay: /^(<session_context>|\[Function Response: )/,

@@ -75,15 +75,17 @@ export class ToolCalls {
 
   /**
    * Applies a `tool_call` or `tool_call_update`.
-   * @param {any} update
+   * @param {any} received
    * @param {string} [parentId] see {@link Call}
    * @returns {import('./records.mjs').MessageRecord[]}
    */
-  update(update, parentId) {
-    if (!isText(update.toolCallId)) return [];
+  update(received, parentId) {
+    if (!isText(received.toolCallId)) return [];
+    // Qwen Code describes the steps of a sub-agent here. The steps themselves are below the call.
+    const update = received._meta?.subagentProgress === true ? { ...received, content: undefined } : received;
     const call = this.isNew(update) ? this.#create(update.toolCallId, parentId) : this.#calls.get(update.toolCallId);
     if (call.isFailedByBridge) return [];
-    const isOutput = isOutputUpdate(call, update);
+    const isOutput = isOutputUpdate(call, update, this.quirks);
     merge(call, update);
     if (call.isEnded) return this.#readLateOutput(call, update);
     if (isOutput) call.output.read(update, hasFinalStatus(call));
@@ -252,8 +254,14 @@ export class ToolCalls {
 
 const hasFinalStatus = ({ status }) => status === 'completed' || status === 'failed';
 
-/** Whether the content of an update is output. Before a call runs, the content describes the call. */
-function isOutputUpdate(call, { status, rawInput }) {
+/**
+ * Whether the content of an update is output. Before a call runs, the content describes the call.
+ * @param {Call} call
+ * @param {any} update
+ * @param {import('./agents.mjs').Quirks} quirks
+ */
+function isOutputUpdate(call, { sessionUpdate, status, rawInput }, { describesRunningCalls }) {
+  if (describesRunningCalls && sessionUpdate === 'tool_call' && status === 'in_progress') return false;
   if (status !== undefined && status !== null) return status !== 'pending';
   return call.status !== 'pending' || (call.isStored && !hasFields(rawInput));
 }

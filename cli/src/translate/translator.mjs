@@ -43,6 +43,7 @@ import { approvedOption, offeredChoices, permissionResult } from './permissions.
 import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
 import { describeRefusal, describeStop } from './sentences.mjs';
+import { STATE_UPDATES } from './state-updates.mjs';
 import { parentCallIdOf, Subagents } from './subagents.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
@@ -66,17 +67,6 @@ const PLACEHOLDER_TITLE = /^New session - /;
 
 /** The severities that become names of events. Others do not, so that an agent cannot send an event of the hub, such as `ready`. */
 const SEVERITIES = ['info', 'warning', 'error'];
-
-/** Updates of a session's state, as opposed to its conversation. */
-export const STATE_UPDATES = new Set([
-  'available_commands_update',
-  'config_option_update',
-  'current_mode_update',
-  'model_retry',
-  'notice',
-  'session_info_update',
-  'usage_update',
-]);
 
 /**
  * @typedef {{agent: string, flavor?: string, newId?: () => string, now?: () => number, usedIds?: Iterable<string>,
@@ -299,8 +289,7 @@ class Translator {
     return [...this.#subagents.flush(), ...this.#text.flush()];
   }
 
-  #onMessageChunk({ content, messageId, _meta }) {
-    const usage = isText(content?.text) ? [] : this.#onUsage({ used: _meta?.usage?.totalTokens });
+  #onMessageChunk({ content, messageId }) {
     const picture = content?.type === 'image' ? records.imageBlock(content) : null;
     if (picture) return this.#withPendingText([this.#message(records.image(picture))]);
     const text = blockText(content);
@@ -311,8 +300,7 @@ class Translator {
       this.#endsWithError = false;
       return this.#withPendingText([this.#message(records.failure(text.trim()))]);
     }
-    if (this.#isRepeated(text, messageId)) return usage;
-    return [...usage, ...this.#text.append('text', text, messageId ?? undefined)];
+    return this.#isRepeated(text, messageId) ? [] : this.#text.append('text', text, messageId ?? undefined);
   }
 
   /** Whether a whole message repeats the message before, as some outputs of slash commands do. Short texts may be said twice. */

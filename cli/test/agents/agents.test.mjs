@@ -24,7 +24,7 @@ const PLAN_MODES = {
 };
 
 /** The agents that report no tokens in their context. */
-const WITHOUT_USAGE = ['copilot', 'gemini'];
+const WITHOUT_USAGE = ['gemini'];
 
 /** The agents that have an effort, with the effort in a request to the model. */
 const EFFORTS = {

@@ -15,7 +15,7 @@ import { main, UsageError } from '../../../scripts/lib/errors.mjs';
 import { tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { AcpSession } from '../../src/acp-session.mjs';
 import { AGENTS } from '../../src/agents.mjs';
-import { environmentFor } from './environments.mjs';
+import { environmentFor, KEY } from './environments.mjs';
 import { startModel } from './model/server.mjs';
 import { shapesOf } from './shapes.mjs';
 
@@ -40,14 +40,37 @@ const MAX_TEXT = 120;
 /** The permission modes in which the agents ask for edits. */
 const MODES = { codex: 'read-only' };
 
-const README = '# demo\nline two\n';
+const FILES = { 'README.md': '# demo\nline two\n', 'notes.txt': 'The word is zebra.\n' };
+
+/** What the provider of Claude Code's model says about the limits of a plan, which only a user who has signed in has. */
+const PLAN = {
+  headers: () => {
+    const windows = [
+      ['5h', 0.42, 5],
+      ['7d', 0.17, 7 * 24],
+    ];
+    const prefix = 'anthropic-ratelimit-unified';
+    const fields = windows.flatMap(([name, used, hours]) => [
+      [`${prefix}-${name}-status`, 'allowed'],
+      [`${prefix}-${name}-utilization`, `${used}`],
+      [`${prefix}-${name}-reset`, `${Math.floor(Date.now() / 1000) + Number(hours) * 3600}`],
+    ]);
+    return Object.fromEntries([...fields, [`${prefix}-status`, 'allowed'], [`${prefix}-representative-claim`, 'five_hour']]);
+  },
+  env: { ANTHROPIC_API_KEY: undefined, CLAUDE_CODE_OAUTH_TOKEN: KEY },
+};
+
+/** The prompt of the sub-agent. */
+const HELPER = 'Helper prompt A.';
 
 /**
- * What happens in each log. `steps`: of the scripted model, with the path of a file in the directory; `decide`: the answer to each
- * request; `cancelsRunning`: whether the turn is canceled while a command runs; `before`: the steps of an earlier turn, whose session is
- * then loaded in a new process.
- * @typedef {{steps: (file: (name: string) => string) => object[], before?: object[],
- *   decide?: 'allow_once' | 'reject_once' | 'cancel', cancelsRunning?: boolean}} Scenario
+ * What happens in each log. `agents`: the agents that have a log, by default all; `steps`: of the scripted model, with the path of a file
+ * in the directory, none to set each mode of the agent instead; `helper`: the steps of the sub-agent; `decide`: the answer to each request;
+ * `cancelsRunning`: whether the turn is canceled while a command runs; `hasPlan`: whether the user has a plan with limits; `before`: the
+ * steps of an earlier turn, whose session is then loaded in a new process. Calls in parallel may have another order in each log.
+ * @typedef {(file: (name: string) => string) => import('./model/script.mjs').Step[]} Steps
+ * @typedef {{agents?: string[], steps?: Steps, helper?: Steps, before?: object[],
+ *   decide?: 'allow_once' | 'allow_always' | 'reject_once' | 'cancel', cancelsRunning?: boolean, hasPlan?: boolean}} Scenario
  */
 
 /** @type {Record<string, Scenario>} */
@@ -80,6 +103,44 @@ const SCENARIOS = {
     before: [{ think: 'hm' }, { say: 'First answer.' }, { run: 'echo kept', isInSandbox: true }, { say: 'Second answer.' }],
     steps: () => [{ say: 'I am back.' }],
   },
+  parallel: { steps: () => [{ parallel: [{ run: 'touch p1.txt' }, { run: 'touch p2.txt' }] }, { say: 'ok' }] },
+  plan: {
+    agents: ['claude', 'codex', 'opencode'],
+    steps: () => [
+      {
+        todos: [
+          ['first', 'pending'],
+          ['second', 'pending'],
+        ],
+      },
+      {
+        todos: [
+          ['first', 'completed'],
+          ['second', 'pending'],
+        ],
+      },
+      { say: 'planned' },
+    ],
+  },
+  ask: { agents: ['claude', 'qwen'], steps: () => [{ ask: ['Which colour?', ['red', 'blue']] }, { say: 'thanks' }] },
+  subagent: {
+    agents: ['claude', 'codex', 'qwen'],
+    steps: () => [
+      { say: 'I start a helper.' },
+      { task: HELPER },
+      // The sub-agent of Codex ends while this command runs.
+      { run: 'sleep 3; true' },
+      { say: 'The helper is done.' },
+    ],
+    helper: (file) => [{ say: 'I look.' }, { read: file('notes.txt') }, { run: 'touch made.txt' }, { say: 'The word is zebra.' }],
+  },
+  limits: { agents: ['claude'], steps: () => [{ say: 'Hello.' }], hasPlan: true },
+  modes: { agents: ['copilot', 'gemini'] },
+  execperm: {
+    agents: ['codex', 'gemini'],
+    steps: () => [{ run: 'touch esc.txt' }, { run: 'touch esc.txt' }, { say: 'after' }],
+    decide: 'allow_always',
+  },
 };
 
 const USAGE = `Usage: node cli/test/agents/record.mjs [options]
@@ -111,6 +172,7 @@ await main(async () => {
   if (options.output) mkdirSync(options.output, { recursive: true });
   for (const agent of options.agent) {
     for (const scenario of options.scenario) {
+      if (!(SCENARIOS[scenario].agents ?? NAMES).includes(agent)) continue;
       const name = `${agent}-${scenario}`;
       const log = await withCleanUp((t) => record(t, agent, SCENARIOS[scenario]));
       if (options.output) writeFileSync(path.join(options.output, `${name}.jsonl`), log);
@@ -141,22 +203,23 @@ async function withCleanUp(run) {
  * @returns {Promise<string>} the log without paths of this computer
  */
 async function record(t, agent, scenario) {
-  const { steps, before, decide = 'allow_once', cancelsRunning } = scenario;
+  const { steps, helper, before, decide = 'allow_once', cancelsRunning, hasPlan = false } = scenario;
   const bin = await installAgent(agent);
   const base = tempDir(t);
   const [dir, home, uploads] = ['served', 'home', 'uploads'].map((folder) => path.join(base, folder));
   for (const folder of [dir, home, uploads]) mkdirSync(folder);
-  writeFileSync(path.join(dir, 'README.md'), README);
-  const model = await startModel();
+  for (const [name, text] of Object.entries(FILES)) writeFileSync(path.join(dir, name), text);
+  const model = await startModel(hasPlan ? { headers: PLAN.headers() } : {});
   t.after(() => model.stop());
-  const env = environmentFor(agent, { url: model.url, home, bin });
+  const env = { ...environmentFor(agent, { url: model.url, home, bin }), ...(hasPlan ? PLAN.env : {}) };
   const logFile = path.join(base, 'wire.jsonl');
   const file = (name) => path.join(dir, name);
+  if (helper) model.answer(HELPER, helper(file));
   const entry = AGENTS[agent];
   const program = findProgram(entry.command, env);
-  /** Opens a session, and runs a turn. */
+  /** Opens a session, and runs a turn, or sets each mode. */
   const run = async (text, answer, sessionId) => {
-    model.answer(text, answer);
+    if (answer) model.answer(text, answer);
     rmSync(logFile, { force: true });
     const running = new AbortController();
     let cancel = () => {};
@@ -178,10 +241,19 @@ async function record(t, agent, scenario) {
         running.abort();
         return { outcome: { outcome: 'selected', optionId: options.find(({ kind }) => kind === decide).optionId } };
       },
-      onElicitation: async () => ({ action: 'decline' }),
+      onElicitation: async ({ requestedSchema: { properties } }) => ({
+        action: 'accept',
+        content: Object.fromEntries(Object.entries(properties).flatMap(([key, { oneOf }]) => (oneOf ? [[key, oneOf[0].const]] : []))),
+      }),
     });
     t.after(() => session.end());
     await session.config.setMode(entry.modes[MODES[agent] ?? 'default']);
+    if (!answer) {
+      for (const { id } of session.config.modes) await session.config.setMode(id);
+      await delay(LATE_MS);
+      await session.close();
+      return session.id;
+    }
     const reply = session.prompt([{ type: 'text', text }]);
     cancel = () => session.cancel(reply, CANCEL_MS);
     if (cancelsRunning) {
@@ -200,7 +272,7 @@ async function record(t, agent, scenario) {
     if (minute) await delay(Math.max(0, minute + MINUTE_MS - Date.now()));
     await run(PROMPT, steps(file), sessionId);
   } else {
-    await run(PROMPT, steps(file));
+    await run(PROMPT, steps?.(file));
   }
   return clean(readFileSync(logFile, 'utf8'), [
     [dir, '/home/ada/project'],

@@ -32,6 +32,7 @@ const {
   linesAtStart = 0,
   logsInput = false,
   silentCommands = false,
+  repeatsUsage = false,
 } = JSON.parse(process.env.SCRIPT ?? '{}');
 const home = process.env.SCRIPT_HOME;
 const record = (method, params) => appendFileSync(path.join(home, 'calls.jsonl'), `${JSON.stringify({ method, params })}\n`);
@@ -237,6 +238,7 @@ agent({ name: 'scripted' })
     await replay(text('replayed before the answer'));
     for (const update of replayed) await replay(update);
     setTimeout(() => replay(text('replayed after the answer')), 50);
+    if (repeatsUsage) setInterval(() => replay({ sessionUpdate: 'usage_update', used: 1, size: 2 }), 50).unref();
     return answer;
   })
   .onRequest('session/list', ({ params }) => {

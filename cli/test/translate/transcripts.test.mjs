@@ -29,49 +29,80 @@ test('a turn of Claude shows thoughts, text, a command, a new file and its todos
   ]);
 });
 
-test('the texts and calls of a sub-agent of Claude are below the call that started the sub-agent', () => {
-  const { timeline, hub } = replay('claude-subagent');
-  const [before, agent, after, ...others] = timeline;
-  assert.deepEqual([before.text, agent.name, after.text, others], ['I start a helper.', 'Agent', 'The helper is done.', []]);
-  assert.deepEqual(describe(agent.children), [
-    'text "I look."',
-    'Read {"file_path":"/home/ada/project/notes.txt"} -> done "1\\tThe word is zebra."',
-    'Bash {"command":"touch made.txt","description":"Runs a command"} -> done "(Bash completed with no output)" (approved)',
-    'text "The word is zebra."',
-  ]);
-  // Clients that do not know sub-agents show the messages in the order in which they were stored.
-  const kinds = hub.messages.map(({ content }) => content.content.data.message.content[0].type);
-  assert.deepEqual(kinds, [
-    'text',
-    'tool_use',
-    'text',
-    'tool_use',
-    'tool_result',
-    'tool_use',
-    'tool_result',
-    'text',
-    'tool_result',
-    'text',
+test('the texts and calls of a sub-agent are below the call that started the sub-agent', () => {
+  const read = (tool, output) => `${tool} {"file_path":"/home/ada/project/notes.txt"} -> done ${JSON.stringify(output)}`;
+  const made = 'touch made.txt';
+  const expected = {
+    claude: {
+      start:
+        'Agent {"description":"Look around","prompt":"Helper prompt A.","subagent_type":"general-purpose","run_in_background":false} -> done "<tools-used-before-summary>Bash, Read</tools-used-before-summary>\\n\\nThe word is zebra."',
+      calls: [
+        read('Read', '1\tThe word is zebra.\n2\t'),
+        `Bash {"command":"${made}","description":"Runs a command"} -> done "(Bash completed with no output)" (approved)`,
+      ],
+    },
+    codex: {
+      start: 'Agent {"prompt":"Helper prompt A."} -> done',
+      calls: [
+        `Bash {"file_path":"/home/ada/project/notes.txt","title":"Read file '/home/ada/project/notes.txt'"} -> done "The word is zebra.\\n"`,
+        `Bash {"command":"${made}","cwd":"/home/ada/project"} -> done (approved)`,
+      ],
+    },
+    // Qwen Code also describes the steps in the content of the call, which is no output.
+    qwen: {
+      start:
+        'agent {"description":"Look around","prompt":"Helper prompt A.","subagent_type":"general-purpose","run_in_background":false} -> done "The word is zebra." (approved)',
+      calls: [
+        read('read_file', 'The word is zebra.\n'),
+        `run_shell_command {"command":"${made}","description":"Runs a command"} -> done (approved)`,
+      ],
+    },
+  };
+  for (const [agent, { start, calls }] of Object.entries(expected)) {
+    const [before, helper, wait, after, ...others] = replay(`${agent}-subagent`).timeline;
+    assert.deepEqual([before.text, after.text, others], ['I start a helper.', 'The helper is done.', []], agent);
+    assert.match(JSON.stringify(wait.input), /sleep 3|Shell/);
+    assert.deepEqual(describe([helper, ...helper.children]), [start, 'text "I look."', ...calls, 'text "The word is zebra."']);
+  }
+});
+
+test('clients that do not know sub-agents show the messages of a sub-agent in the order in which they were stored', () => {
+  const kinds = replay('claude-subagent').hub.messages.map(({ content }) => content.content.data.message.content[0].type);
+  const call = ['tool_use', 'tool_result'];
+  assert.deepEqual(kinds, ['text', 'tool_use', 'text', ...call, ...call, 'text', 'tool_result', ...call, 'text']);
+});
+
+test('the model and the tokens of a sub-agent of Codex are not those of the session', () => {
+  const { hub } = replay('codex-subagent');
+  const models = hub.recordsOf('options').map(({ options }) => options.find(({ id }) => id === 'model').currentValue);
+  assert.deepEqual([models, hub.recordsOf('usage')], [['gpt-5.5'], [{ type: 'usage', used: 1290, size: 258400 }]]);
+});
+
+test('each request of Qwen to its model reports the tokens and the size of the context once', () => {
+  assert.deepEqual(replay('qwen-turn').hub.recordsOf('usage'), [{ type: 'usage', used: 1234, size: 262144 }]);
+});
+
+test('the 5-hour and the weekly limit of a plan of Claude are reported once', () => {
+  assert.deepEqual(replay('claude-limits').hub.recordsOf('limits'), [
+    {
+      type: 'limits',
+      limits: [
+        { id: 'five_hour', used: 0.42, resetsAt: 1_795_993_353_000 },
+        { id: 'seven_day', used: 0.17, resetsAt: 1_796_580_153_000 },
+      ],
+    },
   ]);
 });
 
-test('the texts and calls of a sub-agent of Codex are below a call for the sub-agent', () => {
-  const { timeline, hub } = replay('codex-subagent');
-  const [before, agent, ...others] = timeline;
-  assert.equal(before.text, 'I start a helper.');
-  assert.deepEqual(describe([agent]), ['Agent {"prompt":"Look for the word."} -> done']);
-  assert.deepEqual(describe(agent.children), [
-    'text "I look."',
-    `Bash {"file_path":"/home/ada/project/two.txt","title":"Read file '/home/ada/project/two.txt'"} -> done "two\\n"`,
-    'Bash {"command":"touch made.txt","cwd":"/home/ada/project"} -> done (approved)',
-    'text "I have it."',
-  ]);
-  assert.deepEqual(describe(others), [
-    'Bash {"command":"sleep 3","cwd":"/home/ada/project"} -> done (approved)',
-    'text "The helper is done."',
-  ]);
-  // The sub-agent's model and tokens are not those of the session.
-  assert.deepEqual([hub.recordsOf('options'), hub.recordsOf('usage')], [[], [{ type: 'usage', used: 1290, size: 258400 }]]);
+test('the description of a command that Gemini runs without a request is input, not output', () => {
+  const command = (text) =>
+    `run_shell_command {"command":"touch esc.txt","description":"[current working directory /home/ada/project] (Runs a command)"} -> done${text}`;
+  assert.deepEqual(shown('gemini-execperm'), [command(' (approved)'), command(''), 'text "after"']);
+});
+
+test('a command that Codex runs without a request, because the user allowed it earlier, is a call without a decision', () => {
+  const command = 'Bash {"command":"touch esc.txt","cwd":"/home/ada/project"} -> done';
+  assert.deepEqual(shown('codex-execperm'), [`${command} (approved)`, command, 'text "after"']);
 });
 
 test('a turn of Codex shows the output of the terminal and the change that the request leaves out', () => {
@@ -89,11 +120,11 @@ test('a turn of Codex shows the output of the terminal and the change that the r
 test('a turn of Copilot shows repeated output once and no notes of the client, and a refused todo list is a failed call', () => {
   assert.deepEqual(shown('copilot-turn'), [
     ...INTRO,
-    'Bash {"command":"echo one && echo two","description":"Run a command"} -> done "one\\ntwo\\n<shellId: 0 completed with exit code 0>" (approved)',
+    'Bash {"command":"echo one && echo two","description":"Runs a command"} -> done "one\\ntwo\\n<shellId: 0 completed with exit code 0>" (approved)',
     'text "Now a file."',
     'Edit {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done "Created file /home/ada/project/new.txt with 10 characters" (approved)',
     'text "And a plan."',
-    `todowrite {"todos":${TODOS}} -> failed "Tool 'todowrite' does not exist."`,
+    `TodoWrite {"todos":${TODOS.replaceAll(/("content":("\w+"),"status":"\w+")/g, '$1,"activeForm":$2')}} -> failed "Tool 'TodoWrite' does not exist."`,
     'text "All done."',
   ]);
 });
@@ -112,11 +143,11 @@ test('a turn of Gemini shows calls that only the permission request names', () =
 test('a turn of opencode shows cumulative output once, and its todos', () => {
   assert.deepEqual(shown('opencode-turn'), [
     ...INTRO,
-    'Bash {"cwd":"/home/ada/project","command":"echo one"} -> done "one\\n" (approved)',
+    'Bash {"cwd":"/home/ada/project","command":"echo one && echo two"} -> done "one\\ntwo\\n" (approved)',
     'text "Now a file."',
     'Edit {"file_path":"/home/ada/project/new.txt","content":"hello file"} -> done "Wrote file successfully." (approved)',
     'text "And a plan."',
-    `TodoWrite {"todos":${TODOS.replaceAll('"}', '","priority":"high"}')}} -> done`,
+    `TodoWrite {"todos":${TODOS.replaceAll('"}', '","priority":"medium"}')}} -> done`,
     'text "All done."',
   ]);
 });
@@ -186,21 +217,22 @@ test('an abort ends the calls that the agent leaves open', () => {
 });
 
 test('two requests at a time are two calls, each with its own decision', () => {
-  for (const agent of AGENTS.filter((name) => name !== 'codex')) {
+  for (const agent of AGENTS) {
     const calls = replay(`${agent}-parallel`).timeline.filter(({ kind }) => kind === 'tool');
-    assert.deepEqual(
-      calls.map(({ input, state, permission }) => [input.command, state, permission.status]),
-      [
-        ['touch p1.txt', 'done', 'approved'],
-        ['touch p2.txt', 'done', 'approved'],
-      ],
-    );
+    // Codex starts both at once, in any order.
+    assert.deepEqual(calls.map(({ input, state, permission }) => [input.command, state, permission.status]).sort(), [
+      ['touch p1.txt', 'done', 'approved'],
+      ['touch p2.txt', 'done', 'approved'],
+    ]);
   }
 });
 
-test('a plan becomes todos', () => {
-  assert.deepEqual(shown('claude-plan').slice(1), ['plan a: pending', 'text "planned"']);
-  assert.match(shown('opencode-plan')[0], /^TodoWrite /);
+test('a plan that is written twice is shown once, with its last states', () => {
+  for (const agent of ['claude', 'codex'])
+    assert.deepEqual(shown(`${agent}-plan`), ['plan first: completed, second: pending', 'text "planned"'], agent);
+  const [todos, text] = shown('opencode-plan');
+  assert.match(todos, /^TodoWrite .*"first","status":"completed"/);
+  assert.equal(text, 'text "planned"');
 });
 
 test('a question becomes a question card, and the answer reaches the agent', () => {

@@ -11,6 +11,7 @@ use crate::hub::sessions::resume::{ResumeParams, choose_machine, resume_params};
 use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+use crate::model::settings::Settings;
 
 /// The last message of the history that a fork takes over, and the place of the new session.
 #[derive(Serialize)]
@@ -38,16 +39,17 @@ struct ForkParams<'a> {
 
 impl Hub {
     /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
-    /// result. This session does not change.
+    /// result. This session does not change. The new one takes its settings, except the pin.
     pub async fn fork(self: &Arc<Self>, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
         self.load_machines().await?;
         self.load_session(id).await?;
-        let (machine, session) = {
+        let (machine, session, settings) = {
             let turn = self.turn();
             let session = &turn.cache.require_entry(id)?.session;
             let params = resume_params(session, &self.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
             let machine = choose_machine(&turn, session, Method::ForkSession, self.rt.now());
-            (machine.ok_or(Error::NoMachineOnline)?, params)
+            let settings = Settings { pinned: false, ..session.settings.clone() };
+            (machine.ok_or(Error::NoMachineOnline)?, params, settings)
         };
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
@@ -55,6 +57,11 @@ impl Hub {
             Json::of(&ForkParams { session, point }).text().to_owned()
         };
         let result = self.call_in_dialect(&Owner::Machine(machine), Method::ForkSession, &make_params).await?;
-        Ok(parse_spawn_result(&result))
+        let result = parse_spawn_result(&result);
+        if let Some(fork) = result.session_id.as_ref().filter(|_| settings != Settings::default()) {
+            // The fork has started, also if its settings cannot be stored.
+            self.change_settings(fork, |own| *own = own.or(&settings)).await.ok();
+        }
+        Ok(result)
     }
 }

@@ -3,7 +3,8 @@
  * the next tool call.
  *
  * @typedef {{say?: string | (string | Promise<string>)[], think?: string, slow?: number, run?: string, isInSandbox?: boolean, read?: string,
- *   fail?: {status: number, message: string}, write?: [string, string], edit?: [string, string, string], plan?: string, todos?: [string, string][], task?: string}} Step
+ *   fail?: {status: number, message: string}, write?: [string, string], edit?: [string, string, string], plan?: string, todos?: [string, string][], task?: string,
+ *   ask?: [string, string[]], parallel?: Step[]}} Step
  *   - `say`: text, or pieces of text that may be promises
  *   - `think`: text of a thought
  *   - `slow`: a number of words, ten per second
@@ -15,6 +16,8 @@
  *   - `plan`: markdown
  *   - `todos`: text and status of each todo item
  *   - `task`: the prompt of a sub-agent, which has steps of its own
+ *   - `ask`: a question and its choices
+ *   - `parallel`: tool calls in one response
  * @typedef {{name: string, namespace?: string, schema?: any, isCustom?: boolean}} Tool
  * @typedef {{id: string, name: string, namespace?: string, input: any, isCustom?: boolean}} Call
  * @typedef {{role: string, text?: string}[]} History `role`: `user`, `call` or `result`
@@ -47,10 +50,14 @@ export function nextResponse(history, tools, { title, scripts }) {
   for (; calls > 0; calls -= 1) from += steps.slice(from).findIndex(isCall) + 1;
   const end = steps.slice(from).findIndex(isCall);
   const response = end < 0 ? steps.slice(from) : steps.slice(from, from + end + 1);
-  return { texts: response.filter((step) => !isCall(step)), calls: response.filter(isCall).map((step) => toCall(step, tools)) };
+  return {
+    texts: response.filter((step) => !isCall(step)),
+    calls: response.filter(isCall).flatMap(({ parallel, ...step }) => (parallel ?? [step]).map((one) => toCall(one, tools))),
+  };
 }
 
-const isCall = (step) => ['run', 'read', 'write', 'edit', 'plan', 'todos', 'task'].some((name) => step[name] !== undefined);
+const isCall = (step) =>
+  ['run', 'read', 'write', 'edit', 'plan', 'todos', 'task', 'ask', 'parallel'].some((name) => step[name] !== undefined);
 
 /** The words of a step. @param {Step} step */
 export async function* wordsOf({ think, say = think ?? '', slow = 0 }) {
@@ -69,6 +76,7 @@ const STARTERS = [/^Agent$/i, /^Task$/i, /^spawn_agent$/];
 /** Codex lists its tool only after a search, but runs the tool without a search. @type {Tool} */
 const CODEX_STARTER = { name: 'spawn_agent', namespace: 'multi_agent_v1', schema: { properties: { message: {} } } };
 const TODO_WRITERS = [/^todowrite$/, /^update_plan$/];
+const ASKERS = [/^AskUserQuestion$/i, /^ask_user/, /^question$/, /^request_user_input$/];
 const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
 
 /**
@@ -77,7 +85,7 @@ const EDITORS = [/^edit$/i, /^replace$/, /^apply_patch$/];
  * @param {Tool[]} tools
  * @returns {Call}
  */
-function toCall({ run, isInSandbox, read, write, edit, plan, todos, task }, tools) {
+function toCall({ run, isInSandbox, read, write, edit, plan, todos, task, ask }, tools) {
   const find = (names) => names.map((name) => tools.find((tool) => name.test(tool.name))).find(Boolean);
   const id = nextId('call');
   if (run !== undefined) {
@@ -95,6 +103,7 @@ function toCall({ run, isInSandbox, read, write, edit, plan, todos, task }, tool
     const { name, namespace, schema } = find(STARTERS) ?? (find([/^tool_search$/]) ? CODEX_STARTER : { name: 'Task' });
     return { id, name, ...(namespace ? { namespace } : {}), input: toTaskInput(task, { name, schema }) };
   }
+  if (ask !== undefined) return toQuestionCall(ask, id, find(ASKERS)?.name ?? 'AskUserQuestion');
   const tool = find(read !== undefined ? READERS : write !== undefined ? WRITERS : EDITORS);
   // Codex reads files with commands.
   if (read !== undefined && !tool && find(SHELLS)) return toCall({ run: `cat ${read}`, isInSandbox: true }, tools);
@@ -122,6 +131,12 @@ function toTodosInput(todos, name) {
   if (name === 'update_plan') return { plan: todos.map(([step, status]) => ({ step, status })) };
   const toItem = ([content, status]) => ({ content, status, ...(name === 'TodoWrite' ? { activeForm: content } : { priority: 'medium' }) });
   return { todos: todos.map(toItem) };
+}
+
+function toQuestionCall([question, labels], id, name) {
+  const extra = { question: { multiple: false }, ask_user: { type: 'choice' }, request_user_input: { id: 'q1' } }[name];
+  const options = labels.map((label) => ({ label, description: `${label} it is` }));
+  return { id, name, input: { questions: [{ question, header: 'Choice', multiSelect: false, ...extra, options }] } };
 }
 
 function toTaskInput(prompt, tool) {

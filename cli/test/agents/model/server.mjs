@@ -19,11 +19,12 @@ const OTHER = [
 
 /**
  * Starts the model. `answer` sets the steps for a prompt. No other prompt may contain the text of the prompt.
- * @param {{title?: string}} [options] `title`: the answer to requests for a title
+ * @param {{title?: string, headers?: Record<string, string>}} [options] `title`: the answer to requests for a title; `headers`: of the
+ *   responses that are streamed
  * @returns {Promise<{url: string, answer: (prompt: string, steps: import('./script.mjs').Step[]) => void,
  *   hasSeenPicture: () => boolean, hasSeenText: (text: string) => boolean, requests: string[], stop: () => void}>}
  */
-export async function startModel({ title = 'A title' } = {}) {
+export async function startModel({ title = 'A title', headers = {} } = {}) {
   const scripts = new Map();
   let hasSeenPicture = false;
   /** The bodies of the requests with tools, oldest first. */
@@ -38,7 +39,7 @@ export async function startModel({ title = 'A title' } = {}) {
     };
     const send = (body, event) => {
       if (response.destroyed) throw new Error('The agent has closed the connection.');
-      if (!response.headersSent) response.writeHead(200, { 'content-type': 'text/event-stream' });
+      if (!response.headersSent) response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' });
       const data = typeof body === 'string' ? body : JSON.stringify(body);
       response.write(`${event ? `event: ${event}\n` : ''}data: ${data}\n\n`);
     };
