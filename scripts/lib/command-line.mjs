@@ -19,8 +19,10 @@ import { IS_PACKAGE } from './paths.mjs';
 export function parseCommandLine(args, usage, known, { words = false } = {}) {
   // npm does not pass the option of `npm run NAME --option` to the script, but sets the variable `npm_config_option`. npx passes all
   // options to the script. Its variables have only the options of npx itself, so the npm package does not check them.
-  const optionTakenByNpm =
-    !IS_PACKAGE && Object.keys(known ?? {}).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
+  // An empty variable is an option that a file .npmrc turns off.
+  const isGiven = (name) => args.some((arg) => arg.split('=')[0] === `--${name}`);
+  const isTaken = (name) => Boolean(process.env[`npm_config_${name.replaceAll('-', '_')}`]) && !isGiven(name);
+  const optionTakenByNpm = IS_PACKAGE || isGiven('help') ? undefined : Object.keys(known ?? {}).find(isTaken);
   if (optionTakenByNpm) {
     throw new UsageError(`npm did not pass --${optionTakenByNpm} to the script.`, `Put two dashes before the options.\n${usage}`);
   }

@@ -15,11 +15,18 @@ const COMMANDS = 'audit bench build console-speed cost dev format fuzz kills loa
 
 const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 
-const call = (command, ...args) =>
-  spawnSync(process.execPath, [...scripts[command].split(' ').slice(1), ...args], { cwd: ROOT, encoding: 'utf8' });
+/** Refuses the npm packages, as in a clone in which they are not installed. */
+const HOOK =
+  'export const resolve = (name, context, next) => next(/^(node:|file:|[./])/.test(name) ? name : `${name} is missing`, context)';
+const WITHOUT_PACKAGES = `data:text/javascript,import{register}from'node:module';register(${JSON.stringify(`data:text/javascript,${HOOK}`)})`;
+
+const call = (command, ...args) => {
+  const nodeArgs = ['--import', WITHOUT_PACKAGES, ...scripts[command].split(' ').slice(1), ...args];
+  return spawnSync(process.execPath, nodeArgs, { cwd: ROOT, encoding: 'utf8' });
+};
 
 for (const command of COMMANDS) {
-  test(`${command} prints its usage for --help, and rejects invalid options with an error and its usage`, () => {
+  test(`${command} prints its usage for --help, and rejects invalid options with an error and its usage, without npm packages`, () => {
     const usage = command === 'test' ? 'Usage: npm test' : `Usage: npm run ${command}`;
     for (const option of ['--help', '-h']) {
       const help = call(command, option);
@@ -68,6 +75,25 @@ test('an option that npm did not pass to the script is an error', () => {
   const refused = spawnSync(process.execPath, [inProject('scripts', 'dev', 'dev.mjs'), '9000'], { cwd: ROOT, encoding: 'utf8', env });
   assert.deepEqual([refused.status, refused.stdout], [2, '']);
   assert.match(refused.stderr, /npm did not pass --port to the script\.\nPut two dashes .*\nUsage: npm run dev -- \[options\]/);
+});
+
+test('a setting of npm with the name of an option neither hides the help nor refuses the option itself', () => {
+  // With `yes=false` in .npmrc, npm sets the variable to an empty text.
+  for (const [value, ...args] of [
+    ['true', '--help'],
+    ['true', '--yes', 'stray'],
+    ['', 'stray'],
+  ]) {
+    const env = { ...process.env, npm_config_yes: value };
+    const { stdout, stderr } = spawnSync(process.execPath, [inProject('scripts', 'product', 'upgrade.mjs'), ...args], {
+      env,
+      encoding: 'utf8',
+    });
+    assert.match(
+      args.includes('stray') ? stderr : stdout,
+      args.includes('stray') ? /Unexpected argument 'stray'/ : /^Usage: npm run upgrade/,
+    );
+  }
 });
 
 test('a missing or invalid value is refused', () => {
