@@ -117,6 +117,26 @@ test('a missing or invalid value is refused', () => {
   }
 });
 
+test('a data folder that is missing, or is a file, is refused before a command of the npm package starts', () => {
+  const file = inProject('package.json');
+  /** @type {[string[], string][]} */
+  const cases = [
+    [['--data'], '--data needs a folder.'],
+    [['--data='], '--data needs a folder.'],
+    [['--data', '--port', '1'], '--data needs a folder.'],
+    [['doctor', '--data', file], `--data: ${file} is not a directory.`],
+    [[`--data=${file}/inside`], `--data: ${file}/inside: ENOTDIR`],
+  ];
+  for (const [args, problem] of cases) {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [inProject('scripts', 'product', 'cli.mjs'), ...args], {
+      encoding: 'utf8',
+      timeout: 20_000,
+    });
+    assert.deepEqual([status, stdout], [2, '']);
+    assert.ok(stderr.startsWith(`\n${problem}`) && stderr.includes('Usage: npx session-gateway-hub [--data DIR]'), stderr);
+  }
+});
+
 test('an unknown test file is refused, and test files with similar names are suggested', () => {
   /** @type {[string, RegExp][]} */
   const names = [

@@ -45,6 +45,9 @@ export function parsePort(port, usage) {
   throw new UsageError(`--port must be a number from 1 to 65535, not ${port || 'empty'}.`, usage);
 }
 
+/** Returns the option of a hub's port; empty for the default port. @param {{port: number}} options */
+export const portOption = ({ port }) => (port === DEFAULT_PORT ? '' : `--port ${port}`);
+
 /** Returns the address at which programs on this computer reach the hub. @param {{host: string, port: number}} options */
 export function localAddress({ host, port }) {
   const name = host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
