@@ -67,7 +67,6 @@ export function readOptions(args) {
   ];
   return {
     ...values,
-    usage,
     names: possible.filter((name) => chosen.includes(name)),
     compared,
     schedule: scheduleOf({ quick: values.quick, compares: values.compare }),

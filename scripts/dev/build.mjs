@@ -20,10 +20,7 @@ that are missing. Skips what is up to date.
 HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: compiles faster, but is larger and slower.`;
 
 async function buildFromCommandLine() {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   if (process.env.HUB_BUILD === 'dev') return rebuildForDev();
   const [worker, webConsole] = await runParallel(build, buildConsole);
   console.log(describeBuild(worker));

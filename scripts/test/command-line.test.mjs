@@ -155,9 +155,9 @@ test('an unknown test file is refused, and test files with similar names are sug
 test('options are parsed, with their defaults', () => {
   /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
   const known = { port: { type: 'string', default: '1' }, only: { type: 'string', multiple: true, default: [] } };
-  assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [], help: false });
+  assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [] });
   const given = parseCommandLine(['--port=2', '--only', 'a', '--only', 'b'], 'usage', known);
-  assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'], help: false });
+  assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'] });
   const unknown = [
     ['--ports', "Unknown option '--ports'. Did you mean --port?"],
     ['--xyz', "Unknown option '--xyz'."],

@@ -14,7 +14,6 @@ export const HUB_OPTIONS_HELP = `
 
 /**
  * @typedef {object} HubOptions
- * @property {boolean} help
  * @property {string} host
  * @property {number} port
  * @property {boolean} verbose
