@@ -75,10 +75,6 @@ function print({ machine, compared, rows, tables, notes, problems }) {
 
 async function main() {
   const options = readOptions(process.argv.slice(2));
-  if (options.help) {
-    console.log(options.usage);
-    return 0;
-  }
   // Every module ends its processes and removes its files in an `exit` listener.
   process.once('SIGINT', () => process.exit(130));
   process.once('SIGTERM', () => process.exit(143));

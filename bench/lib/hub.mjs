@@ -10,8 +10,6 @@ import { ROOT } from './packages.mjs';
 /** The access token of the hub. The hub listens on loopback, and only during a run. */
 export const SECRET = 'bench-secret-of-a-hub-on-loopback';
 
-export const DEFAULT_BUILD = join(ROOT, 'build');
-
 /** Returns the settings of wrangler.toml. @returns {Record<string, any>} */
 export function readSettings() {
   return parse(readFileSync(join(ROOT, 'wrangler.toml'), 'utf8'));

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 
 import { parseCommandLine } from '../../scripts/lib/command-line.mjs';
 import { UsageError } from '../../scripts/lib/errors.mjs';
-import { DEFAULT_BUILD } from './hub.mjs';
+import { BUILD_DIR } from '../../scripts/lib/paths.mjs';
 import { scheduleOf } from './measure.mjs';
 import { SCENARIOS } from './scenarios.mjs';
 
@@ -63,11 +63,10 @@ export function readOptions(args) {
   if (notComparable.length > 0) throw new UsageError(`--compare cannot run ${notComparable.join(', ')}.`, usage);
   const compared = values.compare ? words.map((folder) => resolve(folder)) : null;
   const hubs = compared?.map((build, index) => ({ name: 'AB'[index], kind: 'hub', build })) ?? [
-    { name: 'hub', kind: 'hub', build: DEFAULT_BUILD },
+    { name: 'hub', kind: 'hub', build: BUILD_DIR },
   ];
   return {
     ...values,
-    usage,
     names: possible.filter((name) => chosen.includes(name)),
     compared,
     schedule: scheduleOf({ quick: values.quick, compares: values.compare }),

@@ -15,10 +15,7 @@ cargo-deny: cargo install --locked cargo-deny
   --help  this text`;
 
 await main(() => {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return 0;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   const passed = [auditCrates(), auditPackages()];
   return passed.every(Boolean) ? 0 : 1;
 });

@@ -12,11 +12,7 @@ import { setup } from '../build/setup.mjs';
 await main(async () => {
   const args = process.argv.slice(2);
   // Parsed here so that invalid options fail before the build. bench/run.mjs parses the options again.
-  const { help, usage, compared } = readOptions(args);
-  if (help) {
-    console.log(usage);
-    return 0;
-  }
+  const { compared } = readOptions(args);
   await setup();
   // Printed to standard error, because standard output has only the result, which may be JSON.
   if (!compared) console.error(describeBuild(await build()));

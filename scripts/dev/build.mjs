@@ -21,10 +21,7 @@ HUB_BUILD=dev makes the build of \`npm run dev\`, in build/dev/: compiles faster
 makes a build of the worker without metrics and log lines of requests in build/unobserved/, to measure what these cost.`;
 
 async function buildFromCommandLine() {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   if (process.env.HUB_BUILD === 'dev') return rebuildForDev();
   if (process.env.HUB_BUILD === 'unobserved') {
     console.log(await buildUnobserved());

@@ -21,14 +21,10 @@ is 4 times slower, the longest task while scrolling, the layout shift, and the h
   --help        this text`;
 
 await main(async () => {
-  const { runs, messages, help } = parseCommandLine(process.argv.slice(2), USAGE, {
+  const { runs, messages } = parseCommandLine(process.argv.slice(2), USAGE, {
     runs: { type: 'string', default: '5' },
     messages: { type: 'string', default: '20000' },
   });
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
   for (const [name, value] of Object.entries({ runs, messages })) {
     if (!/^[1-9]\d{0,5}$/.test(value)) throw new UsageError(`--${name} must be a number from 1 to 999999, not ${value}.`, USAGE);
   }

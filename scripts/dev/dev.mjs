@@ -29,9 +29,5 @@ async function prepare() {
 
 await main(async () => {
   const options = readHubOptions(process.argv.slice(2), USAGE);
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   return runHub(options, { args: [path.join(DEV_BUILD_DIR, 'index.js')], prepare });
 });

@@ -13,10 +13,7 @@ Formats JavaScript and TypeScript, and applies the safe fixes of the linter. Fai
   --help  this text`;
 
 await main(async () => {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return 0;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   await ensurePackages();
   return runOnTerminal(...biomeCommand(['check', '--write', '--error-on-warnings']));
 });

@@ -34,11 +34,7 @@ after its time or at its first finding.
   --help         this text`;
 
 await main(async () => {
-  const { only, seconds, help } = readOptions(process.argv.slice(2));
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
+  const { only, seconds } = readOptions(process.argv.slice(2));
   await prepare();
   const findings = [];
   for (const target of only) {
@@ -51,14 +47,14 @@ await main(async () => {
 
 /** @param {string[]} args */
 function readOptions(args) {
-  const { only, seconds, help } = parseCommandLine(args, USAGE, {
+  const { only, seconds } = parseCommandLine(args, USAGE, {
     only: { type: 'string', multiple: true, default: TARGETS },
     seconds: { type: 'string', default: '300' },
   });
   const unknown = only.find((target) => !TARGETS.includes(target));
   if (unknown !== undefined) throw new UsageError(`--only: there is no target ${unknown}.`, USAGE);
   if (!/^[1-9]\d{0,6}$/.test(seconds)) throw new UsageError(`--seconds must be a whole number from 1 to 9999999, not ${seconds}.`, USAGE);
-  return { only, seconds: Number(seconds), help };
+  return { only, seconds: Number(seconds) };
 }
 
 /** Installs the tools, and builds the fuzz targets. */

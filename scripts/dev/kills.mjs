@@ -21,10 +21,6 @@ lost (tests/e2e/crash.test.mjs). The seed determines the times of the kills, but
 
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   await setup();
   console.log(describeBuild(await build()));
   console.log(`${options.kills} kills, seed ${options.seed}`);
@@ -34,11 +30,11 @@ await main(async () => {
 
 /** @param {string[]} args */
 function parseOptions(args) {
-  const { kills, seed, help } = parseCommandLine(args, USAGE, {
+  const { kills, seed } = parseCommandLine(args, USAGE, {
     kills: { type: 'string', default: '50' },
     seed: { type: 'string', default: String(randomInt(2 ** 32)) },
   });
   if (!/^[1-9]\d{0,3}$|^10000$/.test(kills)) throw new UsageError(`--kills must be a number from 1 to 10000, not ${kills}.`, USAGE);
   if (seed === '') throw new UsageError('--seed must not be empty.', USAGE);
-  return { kills: Number(kills), seed, help };
+  return { kills: Number(kills), seed };
 }

@@ -24,10 +24,7 @@ temporary folder, and writes its exports to tests/e2e/official-exports.json.
 const TOOLS = { 'worker-build': 'worker', 'wasm-bindgen-cli': 'wasm-bindgen' };
 
 await main(async () => {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   await setup();
   const root = path.join(TOOLS_DIR, 'official');
   mkdirSync(root, { recursive: true });

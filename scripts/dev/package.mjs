@@ -16,10 +16,7 @@ npx --package=./dist/FILE.tgz NAME
   --help  this text`;
 
 await main(async () => {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   await prepareBuild();
   for (const { file, size, files } of [await packHub(), await packAgent()]) {
     console.log(`  ${path.relative(inProject(), file)}: ${Math.round(size / 1000)} KB, ${files.length} files.`);

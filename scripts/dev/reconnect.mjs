@@ -18,11 +18,7 @@ stalls the database for 90 s, and fails if a CLI connects again more than three 
   --help        this text`;
 
 await main(async () => {
-  const { help } = parseCommandLine(process.argv.slice(2), USAGE);
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   await setup();
   console.log(describeBuild(await build()));
   const file = inProject('tests', 'e2e', 'load', 'reconnect.test.mjs');

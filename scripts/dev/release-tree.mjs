@@ -12,10 +12,7 @@ Builds the hub, and writes the content of the branch \`release\` into dist/relea
   --help  this text`;
 
 await main(async () => {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   await prepareBuild();
   // Imported here, because this module needs the npm packages.
   const { writeReleaseTree } = await import('./package/release-tree.mjs');

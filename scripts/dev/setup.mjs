@@ -16,10 +16,7 @@ HUB_TOOLS_DIR=PATH installs the bindings program and the newer Node there instea
 clones.`;
 
 await main(async () => {
-  if (parseCommandLine(process.argv.slice(2), USAGE).help) {
-    console.log(USAGE);
-    return;
-  }
+  parseCommandLine(process.argv.slice(2), USAGE);
   await setup();
   console.log('Everything is installed. `npm run dev` starts the hub, `npm test` runs all checks.');
 });

@@ -20,17 +20,12 @@ of all steps. Prints the seeds that failed, and the steps of the first failure.
   --help      this text`;
 
 await main(async () => {
-  const options = readOptions(process.argv.slice(2));
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
+  const env = readOptions(process.argv.slice(2));
   await setup();
-  const { env } = options;
   return runOnTerminal('cargo', ['test', '--locked', '--test', 'it', '--', '--nocapture', 'simulation::no_data_is_lost'], { env });
 });
 
-/** @param {string[]} args */
+/** Returns the variables of the test for the options. @param {string[]} args */
 function readOptions(args) {
   const values = parseCommandLine(args, USAGE, {
     seeds: { type: 'string' },
@@ -44,9 +39,8 @@ function readOptions(args) {
       throw new UsageError(`--${name} must be a whole number from ${min} to ${MAX_SEED}, not ${value}.`, USAGE);
     }
   }
-  const { seed, seeds = `${DEFAULT_SEEDS}`, first = `${Date.now()}`, help } = values;
+  const { seed, seeds = `${DEFAULT_SEEDS}`, first = `${Date.now()}` } = values;
   // No further simulation starts after this many failures.
   const maxFailures = '10';
-  const env = seed === undefined ? { SIM_FIRST: first, SIM_SEEDS: seeds, SIM_FAILURES: maxFailures } : { SIM_SEED: seed };
-  return { env, help };
+  return seed === undefined ? { SIM_FIRST: first, SIM_SEEDS: seeds, SIM_FAILURES: maxFailures } : { SIM_SEED: seed };
 }

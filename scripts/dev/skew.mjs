@@ -18,10 +18,6 @@ last change. Takes some minutes, because both versions are built.
 
 await main(async () => {
   const options = parseCommandLine(process.argv.slice(2), USAGE, { back: { type: 'string', default: String(DEFAULT_BACK) } });
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   if (!/^[1-9]\d{0,2}$/.test(options.back)) throw new UsageError('--back must be a number from 1 to 999.', USAGE);
   const commit = findCommitBefore(Number(options.back));
   if (!commit)

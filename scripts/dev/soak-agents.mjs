@@ -20,14 +20,10 @@ processes, listeners, files, memory (cli/test/soak.test.mjs). A day with 20 sess
   --help        this text`;
 
 await main(async () => {
-  const { hours, sessions, help } = parseCommandLine(process.argv.slice(2), USAGE, {
+  const { hours, sessions } = parseCommandLine(process.argv.slice(2), USAGE, {
     hours: { type: 'string', default: '24' },
     sessions: { type: 'string', default: '20' },
   });
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
   for (const [name, value] of Object.entries({ hours, sessions })) {
     if (!(/^[1-9]\d*$/.test(value) && Number(value) <= MAX)) {
       throw new UsageError(`--${name} must be a number from 1 to ${MAX}, not ${value}.`, USAGE);

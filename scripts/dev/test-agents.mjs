@@ -27,13 +27,9 @@ browser with the built hub. Downloads 2 GB once. Needs Chromium.
 const TIMEOUT_MS = 15 * 60_000;
 
 await main(async () => {
-  const { help, agent: chosen } = parseCommandLine(process.argv.slice(2), USAGE, {
+  const { agent: chosen } = parseCommandLine(process.argv.slice(2), USAGE, {
     agent: { type: 'string', multiple: true, default: NAMES },
   });
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
   const unknown = chosen.find((name) => !NAMES.includes(name));
   if (unknown !== undefined) throw new UsageError(`--agent must be one of ${NAMES.join(', ')}, not ${unknown}.`, USAGE);
   await setup();

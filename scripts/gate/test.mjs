@@ -33,10 +33,6 @@ skipped; with REQUIRE_BROWSER=1, REQUIRE_AGENTS=1 and REQUIRE_PREVIOUS=1 they fa
 
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const started = Date.now();
   await setup();
   const planned = planChecks(options);

@@ -2,25 +2,28 @@
 
 import { parseArgs } from 'node:util';
 import { closeMatches } from './close-matches.mjs';
-import { UsageError } from './errors.mjs';
+import { HelpRequest, UsageError } from './errors.mjs';
 import { IS_PACKAGE } from './paths.mjs';
 
 /**
- * Parses the options of a command, including `--help`.
+ * Parses the options of a command.
  * @param {string[]} args
  * @param {string} usage printed with an error
  * @template {import('node:util').ParseArgsOptionsConfig} [Known={}]
  * @param {Known} [known]
  * @param {{words?: boolean}} [settings] `words`: whether the command takes positional arguments
- * @returns {ReturnType<typeof parseArgs<{options: Known}>>['values'] & {help: boolean, words?: string[]}} the options, and the
+ * @returns {ReturnType<typeof parseArgs<{options: Known}>>['values'] & {words?: string[]}} the options, and the
  *   positional arguments as `words`
+ * @throws {HelpRequest} if the user asks for help
  * @throws {UsageError} on an unknown option, a missing value or an unexpected argument
  */
 export function parseCommandLine(args, usage, known, { words = false } = {}) {
   // npm does not pass the option of `npm run NAME --option` to the script, but sets the variable `npm_config_option`. npx passes all
   // options to the script. Its variables have only the options of npx itself, so the npm package does not check them.
-  const optionTakenByNpm =
-    !IS_PACKAGE && Object.keys(known ?? {}).find((name) => process.env[`npm_config_${name.replaceAll('-', '_')}`] !== undefined);
+  // An empty variable is an option that a file .npmrc turns off.
+  const isGiven = (name) => args.some((arg) => arg.split('=')[0] === `--${name}`);
+  const isTaken = (name) => Boolean(process.env[`npm_config_${name.replaceAll('-', '_')}`]) && !isGiven(name);
+  const optionTakenByNpm = IS_PACKAGE || isGiven('help') ? undefined : Object.keys(known ?? {}).find(isTaken);
   if (optionTakenByNpm) {
     throw new UsageError(`npm did not pass --${optionTakenByNpm} to the script.`, `Put two dashes before the options.\n${usage}`);
   }
@@ -28,7 +31,9 @@ export function parseCommandLine(args, usage, known, { words = false } = {}) {
   const options = { ...known, help: { type: 'boolean', short: 'h', default: false } };
   try {
     const { values, positionals } = parseArgs({ args, options, allowPositionals: words });
-    return /** @type {any} */ (words ? { ...values, words: positionals } : values);
+    const { help, ...others } = values;
+    if (help) throw new HelpRequest(usage);
+    return /** @type {any} */ (words ? { ...others, words: positionals } : others);
   } catch (error) {
     if (!String(error.code).startsWith('ERR_PARSE_ARGS_')) throw error;
     // Only the first sentence of Node's message is for users.

@@ -37,6 +37,9 @@ const HINTS = [
   ],
 ];
 
+/** The user asks for the usage text, which is the message: `main` prints it, and the script has succeeded. */
+export class HelpRequest extends Error {}
+
 /** @param {string} text the output or the error code of a program */
 const findHint = (text) => HINTS.find(([pattern]) => pattern.test(text))?.[1];
 
@@ -99,6 +102,10 @@ export async function main(script) {
     process.exitCode = typeof code === 'number' ? code : 0;
   } catch (error) {
     if (isStopping()) return;
+    if (error instanceof HelpRequest) {
+      console.log(error.message);
+      return;
+    }
     printError(error);
     process.exitCode = error instanceof UsageError ? 2 : 1;
   }

@@ -44,10 +44,6 @@ function printTable(databases) {
 await main(async () => {
   /** @type {any} */
   const options = parseCommandLine(process.argv.slice(2), USAGE, OPTIONS, { words: true });
-  if (options.help) {
-    console.log(USAGE);
-    return;
-  }
   const [action, namespace, ...extraWords] = options.words;
   if (action !== 'list' && action !== 'move') throw new UsageError('Say what to do with the databases: list or move.', USAGE);
   if (action === 'list' && (namespace !== undefined || options.to)) throw new UsageError('list needs no namespace and no --to.', USAGE);

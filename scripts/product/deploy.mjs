@@ -42,7 +42,7 @@ const VALUE_OPTIONS = {
 };
 
 /**
- * @typedef {import('./deploy/steps.mjs').Options & {name?: string, domain?: string, address?: string, databases?: string, dryRun: boolean, help: boolean}}
+ * @typedef {import('./deploy/steps.mjs').Options & {name?: string, domain?: string, address?: string, databases?: string, dryRun: boolean}}
  *   CommandOptions
  */
 
@@ -117,10 +117,6 @@ async function deployHoldingLock(options) {
 
 await main(async () => {
   const options = readOptions(process.argv.slice(2));
-  if (options.help) {
-    console.log(USAGE);
-    return;
-  }
   await prepareTools();
   await (options.dryRun ? dryRun(options) : deploy(options));
 });

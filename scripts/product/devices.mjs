@@ -82,10 +82,6 @@ await main(async () => {
     },
     { words: true },
   );
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const { action, id, name } = parseWords(options.words ?? []);
   if (options.kind !== undefined && !KINDS.includes(options.kind))
     throw new UsageError(`--kind must be one of ${KINDS.join(', ')}.`, USAGE);

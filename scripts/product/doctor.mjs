@@ -15,11 +15,7 @@ what to do about each problem. The exit code is 1 if there is a problem.
   --help    this text`;
 
 await main(async () => {
-  const { help, port } = parseCommandLine(process.argv.slice(2), USAGE, { port: { type: 'string', default: String(DEFAULT_PORT) } });
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
+  const { port } = parseCommandLine(process.argv.slice(2), USAGE, { port: { type: 'string', default: String(DEFAULT_PORT) } });
   const findings = await examine({ host: '127.0.0.1', port: parsePort(port, USAGE) });
   for (const { subject, mark, state, advice } of findings) {
     console.log(`${mark.padEnd(7)}  ${subject.padEnd(7)}  ${state}${advice ? ` ${advice}` : ''}`);

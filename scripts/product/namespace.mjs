@@ -115,10 +115,6 @@ async function confirmDeletion(namespace, url) {
 
 await main(async () => {
   const options = parseCommandLine(process.argv.slice(2), USAGE, OPTIONS, { words: true });
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const [action, ...actionArgs] = options.words;
   if (action === undefined || !Object.hasOwn(ACTIONS, action)) {
     throw new UsageError('Say what to do with the namespaces: list, export, import or delete.', USAGE);

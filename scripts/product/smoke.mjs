@@ -52,10 +52,6 @@ await main(async () => {
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const url = parseAddress(options.hub);
   const token = options.token ?? localToken(url);
   if (!token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');

@@ -22,11 +22,7 @@ export with these changes:
   --help      this text`;
 
 await main(async () => {
-  const { help, out, words } = parseCommandLine(process.argv.slice(2), USAGE, { out: { type: 'string' } }, { words: true });
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
+  const { out, words } = parseCommandLine(process.argv.slice(2), USAGE, { out: { type: 'string' } }, { words: true });
   const [input, ...furtherWords] = words;
   if (!input || furtherWords.length > 0 || out === '') throw new UsageError('Give one file, which `d1 export` has written.', USAGE);
   await prepareTools();

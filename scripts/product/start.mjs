@@ -14,10 +14,6 @@ ${HUB_OPTIONS_HELP}`;
 
 await main(async () => {
   const options = readHubOptions(process.argv.slice(2), USAGE);
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const prepare = async () => {
     writeLocalConfig();
     await migrateLocalDatabases();

@@ -21,10 +21,6 @@ await main(async () => {
     ...ACCESS_OPTIONS,
     json: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   const access = await openAccess(options);
   /** @type {import('./hub/status.mjs').Status} */
   const status = await requestHub(access, 'GET', '/api/status');

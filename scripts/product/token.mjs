@@ -17,17 +17,13 @@ secret from the environment variable CLI_API_TOKEN, else from ${DEV_VARS_NAME}.
   --help     this text`;
 
 await main(async () => {
-  const { help, words, revoke, ...values } = parseCommandLine(
+  const { words, revoke, ...values } = parseCommandLine(
     process.argv.slice(2),
     USAGE,
     { hub: { type: 'string' }, revoke: { type: 'boolean', default: false } },
     { words: true },
   );
   const hub = /** @type {string | undefined} */ (values.hub);
-  if (help) {
-    console.log(USAGE);
-    return 0;
-  }
   const [namespace, ...extraWords] = words ?? [];
   if (!namespace || extraWords.length > 0 || !isNamespace(namespace)) {
     throw new UsageError('Give one namespace: 1 to 64 of A-Z a-z 0-9 . _ -', `Example: ${commandLine('token', 'team-a')}`);

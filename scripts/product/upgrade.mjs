@@ -77,10 +77,6 @@ await main(async () => {
     hub: { type: 'string' },
     yes: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    console.log(USAGE);
-    return;
-  }
   if (!/^[a-z0-9][a-z0-9-]{0,30}$/.test(env)) throw new UsageError(`--env must be a name of a-z 0-9 -, not \`${env}\`.`, USAGE);
   if (options.hub && !URL.canParse(options.hub)) throw new UsageError(`The address \`${options.hub}\` is not a URL.`, USAGE);
   await prepareTools();

@@ -1,4 +1,4 @@
-// What a start prints: the access token is printed once, and never in a link or a command.
+// What a start prints: the access token once, and never in a link or a command; commands for the hub at its address.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -24,4 +24,7 @@ for (const { what, status, body, isNamespaceToken } of [
     const printed = print.mock.calls.map((call) => call.arguments.join(' ')).join('\n');
     assert.equal(printed.split(token).length - 1, 1, printed);
     assert.match(printed, new RegExp(status === 200 ? '/pair#ABCD-EFGH' : 'There is no link with a code'));
+    if (status !== 200) return;
+    assert.ok(printed.includes(`for a new one: npm run devices -- add --hub http://127.0.0.1:${port})`), printed);
+    assert.ok(printed.includes(`start the hub with: npm run dev -- --port ${port} --host`), printed);
   });

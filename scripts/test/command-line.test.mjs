@@ -15,11 +15,18 @@ const COMMANDS = 'audit bench build console-speed cost dev format fuzz kills loa
 
 const { scripts } = JSON.parse(readFileSync(inProject('package.json'), 'utf8'));
 
-const call = (command, ...args) =>
-  spawnSync(process.execPath, [...scripts[command].split(' ').slice(1), ...args], { cwd: ROOT, encoding: 'utf8' });
+/** Refuses the npm packages, as in a clone in which they are not installed. */
+const HOOK =
+  'export const resolve = (name, context, next) => next(/^(node:|file:|[./])/.test(name) ? name : `${name} is missing`, context)';
+const WITHOUT_PACKAGES = `data:text/javascript,import{register}from'node:module';register(${JSON.stringify(`data:text/javascript,${HOOK}`)})`;
+
+const call = (command, ...args) => {
+  const nodeArgs = ['--import', WITHOUT_PACKAGES, ...scripts[command].split(' ').slice(1), ...args];
+  return spawnSync(process.execPath, nodeArgs, { cwd: ROOT, encoding: 'utf8' });
+};
 
 for (const command of COMMANDS) {
-  test(`${command} prints its usage for --help, and rejects invalid options with an error and its usage`, () => {
+  test(`${command} prints its usage for --help, and rejects invalid options with an error and its usage, without npm packages`, () => {
     const usage = command === 'test' ? 'Usage: npm test' : `Usage: npm run ${command}`;
     for (const option of ['--help', '-h']) {
       const help = call(command, option);
@@ -70,6 +77,25 @@ test('an option that npm did not pass to the script is an error', () => {
   assert.match(refused.stderr, /npm did not pass --port to the script\.\nPut two dashes .*\nUsage: npm run dev -- \[options\]/);
 });
 
+test('a setting of npm with the name of an option neither hides the help nor refuses the option itself', () => {
+  // With `yes=false` in .npmrc, npm sets the variable to an empty text.
+  for (const [value, ...args] of [
+    ['true', '--help'],
+    ['true', '--yes', 'stray'],
+    ['', 'stray'],
+  ]) {
+    const env = { ...process.env, npm_config_yes: value };
+    const { stdout, stderr } = spawnSync(process.execPath, [inProject('scripts', 'product', 'upgrade.mjs'), ...args], {
+      env,
+      encoding: 'utf8',
+    });
+    assert.match(
+      args.includes('stray') ? stderr : stdout,
+      args.includes('stray') ? /Unexpected argument 'stray'/ : /^Usage: npm run upgrade/,
+    );
+  }
+});
+
 test('a missing or invalid value is refused', () => {
   for (const [command, ...args] of [
     ['dev', '--port'],
@@ -91,6 +117,26 @@ test('a missing or invalid value is refused', () => {
   }
 });
 
+test('a data folder that is missing, or is a file, is refused before a command of the npm package starts', () => {
+  const file = inProject('package.json');
+  /** @type {[string[], string][]} */
+  const cases = [
+    [['--data'], '--data needs a folder.'],
+    [['--data='], '--data needs a folder.'],
+    [['--data', '--port', '1'], '--data needs a folder.'],
+    [['doctor', '--data', file], `--data: ${file} is not a directory.`],
+    [[`--data=${file}/inside`], `--data: ${file}/inside: ENOTDIR`],
+  ];
+  for (const [args, problem] of cases) {
+    const { status, stdout, stderr } = spawnSync(process.execPath, [inProject('scripts', 'product', 'cli.mjs'), ...args], {
+      encoding: 'utf8',
+      timeout: 20_000,
+    });
+    assert.deepEqual([status, stdout], [2, '']);
+    assert.ok(stderr.startsWith(`\n${problem}`) && stderr.includes('Usage: npx session-gateway-hub [--data DIR]'), stderr);
+  }
+});
+
 test('an unknown test file is refused, and test files with similar names are suggested', () => {
   /** @type {[string, RegExp][]} */
   const names = [
@@ -109,9 +155,9 @@ test('an unknown test file is refused, and test files with similar names are sug
 test('options are parsed, with their defaults', () => {
   /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
   const known = { port: { type: 'string', default: '1' }, only: { type: 'string', multiple: true, default: [] } };
-  assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [], help: false });
+  assert.deepEqual({ ...parseCommandLine([], 'usage', known) }, { port: '1', only: [] });
   const given = parseCommandLine(['--port=2', '--only', 'a', '--only', 'b'], 'usage', known);
-  assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'], help: false });
+  assert.deepEqual({ ...given }, { port: '2', only: ['a', 'b'] });
   const unknown = [
     ['--ports', "Unknown option '--ports'. Did you mean --port?"],
     ['--xyz', "Unknown option '--xyz'."],

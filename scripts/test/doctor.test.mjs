@@ -12,7 +12,9 @@ test('doctor marks what is not installed as missing, with the command that insta
   const empty = mkdtempSync(path.join(tmpdir(), 'doctor-'));
   t.after(() => rmSync(empty, { recursive: true }));
   const env = { ...process.env, PATH: empty };
-  const { stdout } = spawnSync(process.execPath, [inProject('scripts', 'product', 'doctor.mjs')], { env, encoding: 'utf8' });
+  const args = [inProject('scripts', 'product', 'doctor.mjs'), '--port', '65533'];
+  const { stdout } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });
+  assert.match(stdout, /^missing +hub +It is not running here\. Start it with: npm run dev -- --port 65533$/m);
   assert.match(stdout, /^missing +agents +None is on the PATH.* npm install -g @anthropic-ai\/claude-code@\d/m);
   assert.match(stdout, /^missing +git +It is not on the PATH of this computer\. .*https:\/\/git-scm\.com$/m);
 });

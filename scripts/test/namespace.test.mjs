@@ -6,6 +6,8 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { json } from 'node:stream/consumers';
 import test from 'node:test';
+import { hubAccess, requestAsOperator } from '../product/namespace/operator.mjs';
+import { UsageError } from '../lib/errors.mjs';
 import { checkExport, exportNamespace, importNamespace } from '../product/namespace/export.mjs';
 import { startServer } from './support/fake-server.mjs';
 
@@ -44,4 +46,18 @@ test('an export is read and an import is sent in chunks, and both report their p
   );
   const imported = [500, 1_000, 1_200].map((rows) => `${rows} of 1200 rows`);
   assert.deepEqual(progress, ['500 rows', '1000 rows', '1200 rows', ...imported]);
+});
+
+test('the operator reaches a hub under a prefix, and a page of the console or another server is refused as an address', async (t) => {
+  const { url } = await startServer(t, ({ url: path }, response) => {
+    response.end(path?.startsWith('/hub/api/namespaces/') ? JSON.stringify({ path }) : '<h1>Not a hub</h1>');
+  });
+  process.env.CLI_API_TOKEN = 'secret';
+  const ask = (/** @type {string} */ address) => requestAsOperator(hubAccess(address, ''), 'team', 'GET', 'tokens');
+  assert.deepEqual(await ask(`${url}/hub/`), { path: '/hub/api/namespaces/tokens' });
+  assert.throws(
+    () => hubAccess(`${url}/hub/sessions/abc`, ''),
+    new UsageError(`The address of the hub must not name a page of the console. Use: --hub ${url}/hub`),
+  );
+  await assert.rejects(ask(url), { message: `${url} does not answer as a hub (status 200).`, hint: 'Check the address: --hub URL.' });
 });

@@ -114,12 +114,14 @@ test('after an error of the hub, the exit code is 1, and the output has the id o
 test('with a refused token, a server that is not a hub, or no server, the exit code is 1, and the error says what is wrong', async (t) => {
   const refusing = await startFake(t, 401, { error: 'The token is not valid.', code: 'unauthorized' });
   const other = await startFake(t, 200, null);
+  const elsewhere = await startFake(t, 404, null);
   const ended = await startFake(t, 200, STATUS);
   ended.stop();
   for (const [hub, reason] of /** @type {[string, RegExp][]} */ ([
     [refusing.url, /401: The token is not valid\.\nGive another token with --token-file/],
-    [other.url, /does not answer as a hub/],
-    [ended.url, /Cannot reach the hub at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\)/],
+    [other.url, /does not answer as a hub \(status 200\)\.\nCheck the address\./],
+    [`${elsewhere.url}/team`, /\/team does not answer as a hub \(status 404\)\.\nCheck the address\./],
+    [ended.url, /Cannot reach the hub at http:\/\/127\.0\.0\.1:\d+ \(ECONNREFUSED\)\.\nIf it is not running, start it with `npm run dev`/],
   ])) {
     const { code, stderr } = await runStatus(t, hub);
     assert.deepEqual([code, reason.test(stderr)], [1, true], stderr);

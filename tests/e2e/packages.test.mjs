@@ -137,9 +137,10 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     );
     await secondHub.lines.first((line) => line.includes('choose another folder with --data'), 'the advice');
     assert.deepEqual(await withTimeout(secondHub.exited, 'its end'), [1, null]);
-    const hubOnTakenPort = computer.npx(['session-gateway-hub', `--data=${temporaryFolder(t)}`, '--port', String(port)]);
+    const folder = temporaryFolder(t);
+    const hubOnTakenPort = computer.npx(['session-gateway-hub', `--data=${folder}`, '--port', String(port)]);
     await hubOnTakenPort.lines.first((line) => line.startsWith(`Port ${port} is in use by a hub`), 'the error');
-    await hubOnTakenPort.lines.first((line) => line.includes(`npx session-gateway-hub --port ${port + 1}`), 'the advice');
+    await hubOnTakenPort.lines.first((line) => line.includes(`npx session-gateway-hub --data ${folder} --port ${port + 1}`), 'the advice');
     assert.deepEqual(await withTimeout(hubOnTakenPort.exited, 'its end'), [1, null]);
   });
 

@@ -161,10 +161,6 @@ await main(async () => {
     output: { type: 'string' },
     write: { type: 'boolean', default: false },
   });
-  if (options.help) {
-    console.log(USAGE);
-    return 0;
-  }
   for (const [option, known] of Object.entries({ agent: NAMES, scenario: Object.keys(SCENARIOS) })) {
     const unknown = options[option].find((name) => !known.includes(name));
     if (unknown !== undefined) throw new UsageError(`--${option} must be one of ${known.join(', ')}, not ${unknown}.`, USAGE);

@@ -157,10 +157,12 @@ export class HubClient {
       // Not JSON: reported below with the status.
     }
     if (!response.ok) {
+      const reason = String(answer?.error ?? text.slice(0, 200)).replace(/\p{Cc}/gu, ' ');
+      const advice = response.status === 404 && !answer?.code ? '. Check the address of the hub.' : '';
       throw new HubError(
         response.status === 401 && this.token !== undefined && answer?.code
           ? `The hub does not accept the token. ${tokenAdvice(this.token)}`
-          : `The hub answered ${response.status} to ${method} ${path}: ${String(answer?.error ?? text.slice(0, 200)).replace(/\p{Cc}/gu, ' ')}`,
+          : `The hub answered ${response.status} to ${method} ${path}: ${reason}${advice}`,
         { status: response.status, code: answer?.code ?? 'http_error', reason: `status ${response.status}` },
       );
     }

@@ -217,14 +217,14 @@ test('with a hub that has no pairing, the terminal asks for a token, and without
 });
 
 test('a 401 or 404 of a proxy neither uses up a code, nor counts as a hub without pairing, nor as a refused token', async (t) => {
-  for (const [status, body] of [
-    [401, 'Sign in to this network'],
-    [404, { error: 'Not found' }],
+  for (const [status, body, end] of [
+    [401, 'Sign in to this network', 'network"'],
+    [404, { error: 'Not found' }, 'Not found\\. Check the address of the hub\\.'],
   ]) {
     const { hub, log, start } = await setUp(t);
     hub.codes.add('ABCD-EFGH');
     Object.assign(hub, { outageStatus: status, outageBody: body });
-    const error = { status, code: 'http_error', message: new RegExp(`^The hub answered ${status} to POST /api/devices`) };
+    const error = { status, code: 'http_error', message: new RegExp(`^The hub answered ${status} to POST /api/devices.*${end}$`) };
     await assert.rejects(start({ code: 'ABCD-EFGH' }), error);
     await assert.rejects(start(), error);
     await assert.rejects(start({}, { CLI_API_TOKEN: 'sgd_x' }), {

@@ -7,7 +7,7 @@ import { commandLine, startLine } from '../../lib/invocation.mjs';
 import { IS_PACKAGE, LOCAL_STATE_DIR, ROOT } from '../../lib/paths.mjs';
 import { bold, dim } from '../../lib/progress.mjs';
 import { createSignInCode, pairLink } from './sign-in.mjs';
-import { DEFAULT_PORT, localAddress } from './options.mjs';
+import { DEFAULT_PORT, localAddress, portOption } from './options.mjs';
 
 /**
  * Returns the URLs, with IPv4 addresses, at which other devices reach the hub; empty if the hub does not listen on all interfaces.
@@ -30,7 +30,7 @@ export async function announce(listening, token, isNamespaceToken) {
   const tokenSource = isNamespaceToken
     ? `of the namespace default; the token of another namespace: ${commandLine('token', 'NAMESPACE')}`
     : `from ${DEV_VARS_NAME}`;
-  const hub = address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`;
+  const hub = hubOption(address);
   // By default the agent uses the shared token of .dev.vars.
   const variable = isNamespaceToken ? 'CLI_API_TOKEN=ACCESS_TOKEN ' : '';
   console.log(`
@@ -39,13 +39,16 @@ export async function announce(listening, token, isNamespaceToken) {
   Address        ${address}${networkUrls.map((url) => `\n  On the network ${url}`).join('')}
   Access token   ${token}   ${dim(`(${tokenSource})`)}
 
-${await signInLines(address, networkUrls, token)}
+${await signInLines(listening, token)}
 ${agentLines(variable, hub)}
 
   List the sessions:
     curl -H 'Authorization: Bearer ACCESS_TOKEN' ${address}/api/sessions
 `);
 }
+
+/** Returns the option with the address, for a command; empty for the default address. @param {string} address */
+const hubOption = (address) => (address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`);
 
 /**
  * Prints a new link each time that the user presses Enter.
@@ -54,18 +57,19 @@ ${agentLines(variable, hub)}
  */
 export function printLinkOnEnter(listening, token) {
   if (!process.stdin.isTTY) return;
-  const print = async () => console.log(`\n${await signInLines(localAddress(listening), networkAddresses(listening), token)}\n`);
+  const print = async () => console.log(`\n${await signInLines(listening, token)}\n`);
   createInterface({ input: process.stdin }).on('line', () => void print());
 }
 
 /**
  * Returns the lines with a link that signs a browser in, and with its QR code for a phone if the hub listens on the network.
- * @param {string} address
- * @param {string[]} network the hub's addresses on the network
+ * @param {{host: string, port: number}} listening
  * @param {string} token
  */
-async function signInLines(address, network, token) {
-  const renewal = process.stdin.isTTY ? 'press Enter for a new one' : `for a new one: ${commandLine('devices', 'add')}`;
+async function signInLines(listening, token) {
+  const address = localAddress(listening);
+  const add = commandLine('devices', `add${hubOption(address)}`);
+  const renewal = process.stdin.isTTY ? 'press Enter for a new one' : `for a new one: ${add}`;
   let signIn;
   try {
     signIn = await createSignInCode(address, token);
@@ -75,16 +79,20 @@ async function signInLines(address, network, token) {
   const { link, code, minutes } = signIn;
   return `  Open the console, signed in (the link works once, for ${minutes} minutes; ${renewal}):
     ${link}
-${await phoneLines(network, code)}`;
+${await phoneLines(listening, code)}`;
 }
 
 /**
  * Returns the lines for a phone: a QR code of the link if the hub listens on the network, else how to get one.
- * @param {string[]} network the hub's addresses on the network
+ * @param {{host: string, port: number}} listening
  * @param {string} code
  */
-async function phoneLines([address], code) {
-  if (address === undefined) return `\n  To sign in a phone in the same network with a QR code, start the hub with: ${startLine('--host')}`;
+async function phoneLines(listening, code) {
+  const [address] = networkAddresses(listening);
+  if (address === undefined) {
+    const start = startLine(`${portOption(listening)} --host`.trim());
+    return `\n  To sign in a phone in the same network with a QR code, start the hub with: ${start}`;
+  }
   // In a log file, a QR code is useless and long.
   if (!process.stdout.isTTY) return '';
   // Imported dynamically, because this process may have installed the packages just now.

@@ -7,7 +7,7 @@ import { AGENTS, programsOf } from '../../../cli/src/agents.mjs';
 import { findProgram } from '../../../packages/cli-kit/src/find-program.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../../lib/errors.mjs';
-import { localAddress } from './options.mjs';
+import { localAddress, portOption } from './options.mjs';
 import { findHub, findPortProblem } from './port.mjs';
 import { commandLine, startLine } from '../../lib/invocation.mjs';
 import { DATA_DIR, DEV_VARS, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from '../../lib/paths.mjs';
@@ -47,7 +47,7 @@ export async function examine(listening) {
     await checkRuntime(),
     await checkPort(listening, hub),
     checkData(),
-    await checkHub(localAddress(listening), hub),
+    await checkHub(listening, hub),
     checkAgents(),
     checkGit(),
   ];
@@ -107,11 +107,12 @@ function checkData() {
 }
 
 /**
- * @param {string} address
+ * @param {{host: string, port: number}} listening
  * @param {{protocolVersion: number, version: string} | undefined} hub
  */
-async function checkHub(address, hub) {
-  if (!hub) return missing('hub', 'It is not running here.', `Start it with: ${startLine()}`);
+async function checkHub(listening, hub) {
+  if (!hub) return missing('hub', 'It is not running here.', `Start it with: ${startLine(portOption(listening))}`);
+  const address = localAddress(listening);
   const running = `Version ${hub.version} answers at ${address}`;
   if (!devVarsExist()) return ok('hub', `${running}; its data is in another folder.`);
   try {

@@ -14,7 +14,6 @@ export const HUB_OPTIONS_HELP = `
 
 /**
  * @typedef {object} HubOptions
- * @property {boolean} help
  * @property {string} host
  * @property {number} port
  * @property {boolean} verbose
@@ -44,6 +43,9 @@ export function parsePort(port, usage) {
   if (/^\d{1,5}$/.test(port) && Number(port) >= 1 && Number(port) <= 65535) return Number(port);
   throw new UsageError(`--port must be a number from 1 to 65535, not ${port || 'empty'}.`, usage);
 }
+
+/** Returns the option of a hub's port; empty for the default port. @param {{port: number}} options */
+export const portOption = ({ port }) => (port === DEFAULT_PORT ? '' : `--port ${port}`);
 
 /** Returns the address at which programs on this computer reach the hub. @param {{host: string, port: number}} options */
 export function localAddress({ host, port }) {

@@ -9,7 +9,7 @@ import { isStopping, onStop } from '../../lib/signals.mjs';
 import { deleteMigrationRecords, deleteLocalTraces } from './wrangler.mjs';
 import { announce, printLinkOnEnter } from './announce.mjs';
 import { lockFolder } from './lock.mjs';
-import { localAddress } from './options.mjs';
+import { localAddress, portOption } from './options.mjs';
 import { requireFreePort } from './port.mjs';
 import { startWrangler } from './wrangler-dev.mjs';
 
@@ -65,5 +65,5 @@ export async function runHub(options, { args, prepare }) {
     if (hasHung) console.log('The hub has not responded since its runtime crashed. Restarting it …');
     await hub.stop();
   }
-  throw new UserError('wrangler exited unexpectedly; see its output above.', `Start the hub again with: ${startLine()}`);
+  throw new UserError('wrangler exited unexpectedly; see its output above.', `Start the hub again with: ${startLine(portOption(options))}`);
 }

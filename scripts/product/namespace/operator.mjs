@@ -1,5 +1,6 @@
 // Requests of the operator to `/api/namespaces`, with the secret of the hub.
 
+import { parseHubAddress } from '../../../packages/cli-kit/src/hub-address.mjs';
 import { isOnThisMachine } from '../../../packages/cli-kit/src/token.mjs';
 import { accessToken, DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { UsageError, UserError } from '../../lib/errors.mjs';
@@ -22,13 +23,12 @@ const TIMEOUT_MS = 120_000;
  * @param {string | undefined} hub the address; by default the local hub
  * @param {string} usage
  * @returns {HubAccess}
- * @throws {UsageError} if the address is no URL, or is of another computer and is not https or has no CLI_API_TOKEN: the secret of the local
- *   hub must not be sent to another hub
+ * @throws {UsageError} if the address is not that of a hub, or is of another computer and is not https or has no CLI_API_TOKEN: the
+ *   secret of the local hub must not be sent to another hub
  */
 export function hubAccess(hub = LOCAL_HUB, usage) {
-  if (!URL.canParse(hub)) throw new UsageError(`--hub must be a URL, but is ${hub}`, usage);
-  const url = new URL(hub).origin;
-  if (!isOnThisMachine(hub)) {
+  const url = parseHubAddress(hub);
+  if (!isOnThisMachine(url)) {
     if (!url.startsWith('https:')) throw new UsageError(`--hub must be an https address, but is ${hub}`, usage);
     if (!process.env.CLI_API_TOKEN) {
       throw new UsageError(`Set CLI_API_TOKEN to the secret of ${hub}: the secret in ${DEV_VARS_NAME} is that of the local hub.`, usage);
@@ -70,9 +70,12 @@ async function sendOnce(hub, namespace, method, path, body) {
   } catch (error) {
     // The hub cannot be reached, or its answer was interrupted or is no JSON.
     const reason = error.cause?.code ?? error.cause?.message ?? error.message;
-    const failure = response ? `gave no complete answer (status ${response.status})` : 'cannot be reached';
+    const failure =
+      error instanceof SyntaxError
+        ? `${url} does not answer as a hub (status ${response?.status}).`
+        : `The hub ${url} ${response ? `gave no complete answer (status ${response.status})` : 'cannot be reached'}: ${reason}.`;
     return {
-      error: new UserError(`The hub ${url} ${failure}: ${reason}.`, 'Check the address: --hub URL.'),
+      error: new UserError(failure, 'Check the address: --hub URL.'),
       isTransient: hub.hasAnswered === true || (response?.status ?? 0) >= 500,
     };
   }

@@ -83,6 +83,14 @@ test('drafts, unsent messages and lists of two accounts stay apart, and unsent m
   assert.deepEqual(pageErrors, []);
 });
 
+test('the account above the list has an arrow that is visible once its menu is loaded', async (t) => {
+  const { page } = await visit(t, 'arrow');
+  const chip = switcher(page).locator('.chip').first();
+  await chip.waitFor();
+  const colors = await chip.evaluate((element) => [getComputedStyle(element, '::after').borderRightColor, getComputedStyle(element).color]);
+  assert.equal(colors[0], colors[1]);
+});
+
 test('the menu works with the keyboard, and the sign-in page has a way back', async (t) => {
   const { page } = await visitAll(t, ['one', 'two'], PHONE);
   await switcher(page).focus();

@@ -396,6 +396,8 @@ test('exports all messages as Markdown and as JSON, large messages included', as
     await page.getByRole('menuitem', { name: 'Export' }).tap();
     const dialog = page.getByRole('dialog', { name: 'Export this session' });
     await dialog.getByLabel(format).check();
+    const color = (/** @type {Element} */ element) => getComputedStyle(element).accentColor;
+    assert.equal(await dialog.getByLabel(format).evaluate(color), 'rgb(10, 102, 83)', 'the colour of the console, not of the browser');
     const downloaded = page.waitForEvent('download');
     await dialog.getByRole('button', { name: 'Export' }).tap();
     const file = await downloaded;

@@ -47,6 +47,16 @@ test('shows what waits in all sessions, oldest first, and answers requests in pl
   assert.deepEqual(pageErrors, []);
 });
 
+test('a notification of what the inbox shows is said to screen readers, and covers nothing', async (t) => {
+  const asking = await startAsking(t, 'uncovered', 'site');
+  const { page } = await visit(t, 'uncovered', { ...SMALL_PHONE, path: '/inbox' });
+  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await asking.setRequests({ r1: request('npm test', Date.now()) });
+  await page.locator('.toasts', { hasText: 'Run a command · site' }).waitFor({ state: 'attached' });
+  await new InboxPage(page).item('npm test').waitFor();
+  assert.equal(await page.locator('.toast').count(), 0);
+});
+
 test('a request has the same answers in the inbox and in its session, also if the agent lists its own modes', async (t) => {
   const edit = { tool: 'Edit', arguments: { file_path: 'a', old_string: 'a', new_string: 'b' }, createdAt: minutesAgo(1) };
   const modes = [{ id: 'default', name: 'Manual' }];

@@ -59,31 +59,38 @@ export function Toasts() {
   });
   return (
     <div class="toasts" role="status" aria-live="polite">
-      {shown.map(({ id, title, text, url, isError }) => (
-        <div key={id} class={isError ? 'toast error' : 'toast'}>
-          <div>
-            <strong>{title}</strong>
-            <p class="small">
-              <ErrorText text={text} />
-            </p>
-          </div>
-          {url !== undefined && (
-            <button
-              type="button"
-              class="button"
-              onClick={() => {
-                dismiss(id);
-                navigate(url);
-              }}
-            >
-              Open
+      {shown.map(({ id, title, text, url, isError }) =>
+        url !== undefined && location === '/inbox' ? (
+          // The inbox shows what the notification is about.
+          <p key={id} class="visually-hidden">
+            {title}
+          </p>
+        ) : (
+          <div key={id} class={isError ? 'toast error' : 'toast'}>
+            <div>
+              <strong>{title}</strong>
+              <p class="small">
+                <ErrorText text={text} />
+              </p>
+            </div>
+            {url !== undefined && (
+              <button
+                type="button"
+                class="button"
+                onClick={() => {
+                  dismiss(id);
+                  navigate(url);
+                }}
+              >
+                Open
+              </button>
+            )}
+            <button type="button" class="button quiet icon" aria-label="Close" onClick={() => dismiss(id)}>
+              <X size={18} aria-hidden />
             </button>
-          )}
-          <button type="button" class="button quiet icon" aria-label="Close" onClick={() => dismiss(id)}>
-            <X size={18} aria-hidden />
-          </button>
-        </div>
-      ))}
+          </div>
+        ),
+      )}
     </div>
   );
 }

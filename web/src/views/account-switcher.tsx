@@ -14,7 +14,7 @@ export function AccountSwitcher() {
   const waiting = waitingInOtherAccounts.value;
   const content = (
     <>
-      <span class="chip mono" data-has-menu={Menu !== undefined}>
+      <span class="chip mono">
         <span class="ellipsis">{namespace.value}</span>
       </span>
       {waiting > 0 && <span class="chip warn">{waiting}</span>}
