@@ -65,7 +65,7 @@ test('the page finds its prefix in each of its addresses', () => {
   const [, script] = /** @type {RegExpExecArray} */ (/<script>(.*?)<\/script>/s.exec(page));
   const routes = [...readFileSync(path.join(ROOT, 'web', 'public', '_redirects'), 'utf8').matchAll(/^(\/\S*) \/ 200$/gm)];
   for (const prefix of ['', '/hub', '/tools/hub']) {
-    for (const address of ['/', ...routes.map(([, route]) => route.replaceAll(':', ''))]) {
+    for (const address of ['/', '/unknown', ...routes.map(([, route]) => route.replaceAll(':', ''))]) {
       const base = { href: '' };
       runInNewContext(script, {
         location: { origin: 'https://a.test', pathname: prefix + address },
