@@ -158,6 +158,60 @@ test('a hidden page polls without a stream, because browsers limit the connectio
   channel.stop();
 });
 
+test('of the windows with a stream, the three that opened theirs last keep it, and another one polls until it is used', async () => {
+  const windows: (ReturnType<typeof setup> & { streams: number })[] = [];
+  const addWindow = () => {
+    const id = windows.length;
+    const added = setup((isOpen) => {
+      added.streams += isOpen ? 1 : -1;
+      for (const other of windows) if (other !== added) other.channel.handleOtherStream(`${id}`, isOpen);
+    }) as (typeof windows)[number];
+    added.streams = 0;
+    windows.push(added);
+    return added.channel;
+  };
+  const readStreams = () => windows.map(({ streams }) => streams);
+  for (const _ of [1, 2, 3]) (await startWithStream(addWindow())).accept('ok', 'e1');
+  assert.deepEqual(readStreams(), [1, 1, 1]);
+  for (const _ of [1, 2]) {
+    // A window that follows another session, or reconnects, does not count twice.
+    windows[2]?.channel.follow('a');
+    await flushPromises();
+    windows[2]?.channel.follow('b');
+    await flushPromises();
+  }
+  assert.deepEqual(readStreams(), [1, 1, 1]);
+  await startWithStream(addWindow());
+  const [first, second] = windows;
+  assert.ok(first && second);
+  assert.deepEqual([readStreams(), first.states.at(-1)], [[0, 1, 1, 1], 'polling']);
+  for (let count = 0; count < 10; count += 1) await advance(10_000);
+  assert.deepEqual([readStreams(), first.browser.polls], [[0, 1, 1, 1], 11], 'it polls until it is used');
+  first.channel.probe();
+  await flushPromises();
+  assert.equal(FakeConnection.last.url.searchParams.get('lastEventId'), 'e1');
+  FakeConnection.last.accept();
+  assert.deepEqual([readStreams(), first.states.at(-1), second.states.at(-1)], [[1, 0, 1, 1], 'live', 'polling']);
+  // A window whose stream was closed leaves room.
+  windows[3]?.channel.stop();
+  second.channel.probe();
+  await flushPromises();
+  assert.deepEqual(readStreams(), [1, 1, 1, 0]);
+  for (const { channel } of windows) channel.stop();
+  assert.deepEqual(readStreams(), [0, 0, 0, 0]);
+});
+
+test('a window with a WebSocket keeps it, however many other windows open a stream', async () => {
+  const { channel, browser } = setup();
+  channel.start();
+  await flushPromises();
+  FakeConnection.last.accept();
+  for (const id of ['a', 'b', 'c', 'd']) channel.handleOtherStream(id, true);
+  await flushPromises();
+  assert.deepEqual([FakeConnection.all.length, FakeConnection.last.isClosed, browser.polls], [1, false, 0]);
+  channel.stop();
+});
+
 test('a probe of a stream waits for the next heartbeat', async () => {
   const { channel } = setup();
   const stream = await startWithStream(channel);

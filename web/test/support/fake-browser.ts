@@ -50,7 +50,8 @@ export class FakeConnection {
 export class FakeSocket extends FakeConnection {}
 export class FakeStream extends FakeConnection {}
 
-export function setup() {
+/** Creates a channel. `onStream` is called when its window has opened or closed a stream. */
+export function setup(onStream = (_isOpen: boolean) => {}) {
   const states: ConnectionState[] = [];
   const events: HubEvent[] = [];
   const connected: [string, Gap][] = [];
@@ -65,6 +66,7 @@ export function setup() {
     onConnectFailed: (id) => failedConnects.push(id),
     onTokenRefused: () => (browser.refused += 1),
     onPoll: () => void (browser.polls += 1),
+    onStream,
     isOnline: () => browser.isOnline,
     isVisible: () => browser.isVisible,
     browserId: () => 'desk',
