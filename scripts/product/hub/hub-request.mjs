@@ -1,5 +1,6 @@
 // Requests of the commands to the hub's REST interface.
 
+import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
 import { UserError } from '../../lib/errors.mjs';
 
 const TIMEOUT_MS = 15_000;
@@ -24,7 +25,7 @@ export async function requestHub({ hub, token }, method, path, body) {
     text = await response.text();
   } catch (error) {
     if (error.name === 'TimeoutError') throw new UserError(`The hub at ${hub} did not answer within ${TIMEOUT_MS / 1000} s.`);
-    throw new UserError(`Cannot reach the hub at ${hub} (${error.cause?.code ?? error.message}).`);
+    throw new UserError(`Cannot reach the hub at ${hub} (${error.cause?.code ?? error.message}).`, REACH_ADVICE);
   }
   const answer = parseJson(text);
   if (response.ok && answer !== null) return answer;

@@ -1,10 +1,13 @@
 // Requests of the operator to `/api/namespaces`, with the secret of the hub.
 
+import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
 import { isOnThisMachine } from '../../../packages/cli-kit/src/token.mjs';
 import { accessToken, DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { UsageError, UserError } from '../../lib/errors.mjs';
+import { localHub } from '../hub/local-hub.mjs';
 
-export const LOCAL_HUB = 'http://127.0.0.1:8787';
+/** The hub if the options name none. */
+export const LOCAL_HUB = localHub();
 
 export const isNamespace = (name) => /^[A-Za-z0-9._-]{1,64}$/.test(name);
 
@@ -72,7 +75,7 @@ async function sendOnce(hub, namespace, method, path, body) {
     const reason = error.cause?.code ?? error.cause?.message ?? error.message;
     const failure = response ? `gave no complete answer (status ${response.status})` : 'cannot be reached';
     return {
-      error: new UserError(`The hub ${url} ${failure}: ${reason}.`, 'Check the address: --hub URL.'),
+      error: new UserError(`The hub ${url} ${failure}: ${reason}.`, REACH_ADVICE),
       isTransient: hub.hasAnswered === true || (response?.status ?? 0) >= 500,
     };
   }
