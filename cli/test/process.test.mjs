@@ -26,13 +26,20 @@ test('an agent that is not installed ends the program with one sentence, so that
 
 test('--version prints the version; Windows and an old Node are refused before other modules are imported', () => {
   const entry = fileURLToPath(new URL('../index.mjs', import.meta.url));
-  const onWindows = 'data:text/javascript,Object.defineProperty(process, "platform", { value: "win32" })';
-  const { stderr: windows } = spawnSync(process.execPath, ['--import', onWindows, entry], { encoding: 'utf8' });
-  assert.match(windows, /^session-gateway-agent: On Windows, agents run only in WSL\./);
-  const oldNode = 'Object.defineProperty(process, "versions", { value: { node: "18.20.8" } })';
   const { stdout } = spawnSync(process.execPath, [entry, '--version'], { encoding: 'utf8' });
   assert.equal(stdout, `${program.version}\n`);
-  const { status, stderr } = spawnSync(process.execPath, ['--import', `data:text/javascript,${oldNode}`, entry], { encoding: 'utf8' });
+  /** Runs the program with another value of `process[name]`, and without other modules. */
+  const runWith = (/** @type {string} */ name, /** @type {unknown} */ value) => {
+    const setUpProcess = `import { registerHooks } from 'node:module';
+      registerHooks({ resolve: (name, context, next) => (name.endsWith('/cli/index.mjs') ? next(name, context) : process.exit(9)) });
+      Object.defineProperty(process, '${name}', { value: ${JSON.stringify(value)} });`;
+    const module = `data:text/javascript,${encodeURIComponent(setUpProcess)}`;
+    return spawnSync(process.execPath, ['--import', module, entry], { encoding: 'utf8' });
+  };
+  const windows = runWith('platform', 'win32');
+  assert.equal(windows.status, 1);
+  assert.match(windows.stderr, /^session-gateway-agent: On Windows, agents run only in WSL\./);
+  const { status, stderr } = runWith('versions', { node: '18.20.8' });
   const sentence = 'Node 20 or newer is needed, but this is Node 18.20.8. Install a newer version, for example from https://nodejs.org.';
   assert.deepEqual([status, stderr], [1, `session-gateway-agent: ${sentence}\n`]);
 });

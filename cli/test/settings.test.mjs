@@ -69,6 +69,15 @@ test('an agent whose own first mode lets a model approve is set to the mode that
   assert.equal(later[0], 'default');
 });
 
+test('an agent that refuses the mode that asks does not start in its own first mode', async (t) => {
+  const options = ['default', 'auto'].map((value) => ({ value, name: value }));
+  const mode = { id: 'mode', category: 'mode', type: 'select', currentValue: 'auto', options };
+  const { start } = await setUp(t, { newSession: { configOptions: [mode] }, refusedValues: ['default'] });
+  putScriptedAgent(t, 'claude-agent-acp');
+  const refusal = { message: 'Claude Code cannot open a session: Invalid value for mode: default' };
+  await assert.rejects(start({ command: undefined, agent: 'claude' }), refusal);
+});
+
 test('a mode and a model of the agent are set, and any other is refused with the reason', async (t) => {
   const { hub, calls, start } = await setUp(t, SCRIPT);
   const { session } = await start();

@@ -15,7 +15,8 @@ Checks a running hub as its clients see it: sign-in, a CLI, calls, 5,000 message
 and 200 CLIs that reconnect at once. Prints latencies and what the hub reports about itself, and deletes its sessions. Takes
 about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
 
-  --hub URL      address of the hub, such as https://hub.example.com (default: HUB_URL, else ${DEFAULT_HUB})
+  --hub URL      address of the hub, such as https://hub.example.com (default: HUB_URL, else the hub of
+                 this computer: now ${DEFAULT_HUB})
   --token TOKEN  access token; default: the environment variable CLI_API_TOKEN, or for a hub on this machine the token of
                  the namespace smoke from ${DEV_VARS_NAME}. Use a namespace without other users: SECRET:smoke, or what
                  \`CLI_API_TOKEN=SECRET ${commandLine('token', 'smoke')}\` prints
@@ -47,7 +48,7 @@ function printProgress({ name, result, detail }) {
 
 await main(async () => {
   const options = parseCommandLine(process.argv.slice(2), USAGE, {
-    hub: { type: 'string', default: process.env.HUB_URL || DEFAULT_HUB },
+    hub: { type: 'string', default: DEFAULT_HUB },
     token: { type: 'string', default: process.env.CLI_API_TOKEN },
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },

@@ -7,6 +7,7 @@ import test from 'node:test';
 import { parseCommandLine } from '../lib/command-line.mjs';
 import { UsageError } from '../lib/errors.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
+import { COMMANDS as PACKAGE_COMMANDS } from '../product/usage.mjs';
 
 /** The scripts of package.json that parse their options with `parseCommandLine`, except token, which takes an argument. */
 const COMMANDS = 'audit bench build console-speed cost dev format fuzz kills load reconnect setup simulate smoke test test:agents'.split(
@@ -171,5 +172,15 @@ test('options are parsed, with their defaults', () => {
         return true;
       },
     );
+  }
+});
+
+test('each command of the package refuses an old Node with a sentence', () => {
+  const oldNode = 'data:text/javascript,Object.defineProperty(process, "versions", { value: { node: "18.20.8" } })';
+  const entry = inProject('scripts', 'product', 'cli.mjs');
+  for (const args of [[], ...Object.keys(PACKAGE_COMMANDS).map((name) => [name])]) {
+    const { status, stdout, stderr } = spawnSync(process.execPath, ['--import', oldNode, entry, ...args], { encoding: 'utf8' });
+    const sentence = 'Node 20 or newer is needed, but this is Node 18.20.8.\nInstall a newer version, for example from https://nodejs.org.';
+    assert.deepEqual([status, stdout, stderr.trim()], [1, '', sentence], args.join());
   }
 });

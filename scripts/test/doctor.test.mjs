@@ -18,3 +18,11 @@ test('doctor marks what is not installed as missing, with the command that insta
   assert.match(stdout, /^missing +agents +None is on the PATH.* npm install -g @anthropic-ai\/claude-code@\d/m);
   assert.match(stdout, /^missing +git +It is not on the PATH of this computer\. .*https:\/\/git-scm\.com$/m);
 });
+
+test('doctor says that on Windows agents run only in WSL', () => {
+  const onWindows = 'data:text/javascript,Object.defineProperty(process, "platform", { value: "win32" })';
+  const { stdout } = spawnSync(process.execPath, ['--import', onWindows, inProject('scripts', 'product', 'doctor.mjs')], {
+    encoding: 'utf8',
+  });
+  assert.match(stdout, /^missing +agents +On Windows, agents run only in WSL\. Install it with: wsl --install$/m);
+});

@@ -7,7 +7,7 @@ import { test } from 'node:test';
 import { manifestOf, unregisteredDependencies, unresolvedImports } from '../../tests/e2e/lib/package-contents.mjs';
 import { AGENTS } from '../../cli/src/agents.mjs';
 import { lockFor } from '../build/lock-file.mjs';
-import { HUB_DEPENDENCIES, HUB_FILES } from '../dev/package/files.mjs';
+import { AGENT_FILES, HUB_DEPENDENCIES, HUB_FILES } from '../dev/package/files.mjs';
 import { withoutMissingFiles } from '../dev/package/readme.mjs';
 import { packAgent } from '../dev/package/staging.mjs';
 import { ROOT } from '../lib/paths.mjs';
@@ -100,4 +100,20 @@ See [all *pages*](docs/ALL.md#top), [here](#here), [the site](https://example.co
     withoutMissingFiles(page, () => true),
     page,
   );
+  const isInHub = (file) => HUB_FILES.some((entry) => file === entry || file.startsWith(`${entry}/`));
+  const isInAgent = (file) => AGENT_FILES.some((entry) => file === entry || file.startsWith(`${entry}/`));
+  for (const [readme, isIn] of /** @type {[string, (file: string) => boolean][]} */ ([
+    ['README.md', isInHub],
+    ['cli/README.md', isInAgent],
+  ])) {
+    const text = withoutMissingFiles(readFileSync(path.join(ROOT, readme), 'utf8'), isIn);
+    const targets = [...text.matchAll(/\]\(\s*([^)\s]+)|\b(?:src|srcset|href)=["']?([^"'\s>]+)|^\[[^\]]+\]: *(\S+)/gm)]
+      .map((match) => match.slice(1).find(Boolean)?.split('#')[0] ?? '')
+      .filter((target) => target !== '' && !/^[a-z]+:/.test(target));
+    assert.deepEqual(
+      targets.filter((target) => !isIn(target)),
+      [],
+      readme,
+    );
+  }
 });

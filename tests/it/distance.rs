@@ -132,8 +132,15 @@ async fn an_operation_takes_at_most_one_round_trip_and_two_after_a_wake() {
     for is_awake in [true, false] {
         let mut far = DistantNamespace::new().await;
         let _web = far.world.web("all=true").await;
-        let session = format!("/api/sessions/{}", far.session);
+        let sid = far.session.clone();
+        let session = format!("/api/sessions/{sid}");
+        let alive = json!({"sid": sid, "time": far.world.now(), "thinking": true});
+        let metadata = json!({"sid": sid, "expectedVersion": 1, "metadata": {"path": "/code", "host": "box"}});
+        let state = json!({"sid": sid, "expectedVersion": 3, "agentState": {"requests": {"r2": request("Bash")}}});
         let table = [
+            ("emit", "message".into(), message(&sid, "1"), 1, 2),
+            ("emit", "session-alive".into(), alive, 1, 2),
+            ("emit", "update-metadata".into(), metadata, 1, 2),
             ("POST", format!("{session}/messages"), json!({"text": "hello", "localId": "w1"}), 1, 2),
             ("PATCH", session.clone(), json!({"name": "x"}), 1, 2),
             ("PATCH", session.clone(), json!({"pinned": true}), 1, 2),
@@ -148,16 +155,30 @@ async fn an_operation_takes_at_most_one_round_trip_and_two_after_a_wake() {
             ("GET", format!("{session}/messages"), Value::Null, 1, 1),
             ("GET", "/api/devices".into(), Value::Null, 1, 1),
             ("POST", "/api/devices/codes".into(), json!({}), 1, 1),
+            ("POST", format!("{session}/permissions/r1/approve"), json!({}), 1, 2),
+            ("emit", "update-state".into(), state, 1, 2),
             ("POST", format!("{session}/archive"), json!({}), 1, 2),
+            ("DELETE", session.clone(), Value::Null, 1, 2),
         ];
         for (method, path, body, awake, woken) in table {
-            let body = if body.is_null() { String::new() } else { body.to_string() };
-            let send = async |far: &mut DistantNamespace| far.world.request(method, &path, body.clone()).await;
-            let (count, reply) = match is_awake {
+            let send = async |far: &mut DistantNamespace| match method {
+                "emit" => {
+                    let ack = far.cli.emit_with_ack(&path, &body).await;
+                    assert!(ack["ok"] == true || ack["result"] == "success", "{path}: {ack}");
+                }
+                _ => {
+                    let text = if body.is_null() { String::new() } else { body.to_string() };
+                    let reply = far.world.start(method, &path, text);
+                    if path.ends_with("/approve") {
+                        far.cli.respond_to_next_call("permission", &json!({"ok": true})).await;
+                    }
+                    reply.reply().await.ok();
+                }
+            };
+            let (count, ()) = match is_awake {
                 true => far.count_round_trips_awake(send).await,
                 false => far.count_round_trips(send).await,
             };
-            reply.ok();
             assert_eq!(count, if is_awake { awake } else { woken }, "{method} {path} {body}, awake: {is_awake}");
         }
     }

@@ -138,6 +138,58 @@ test('a hidden page polls without a stream, because browsers limit the connectio
   assert.deepEqual([FakeConnection.last.isClosed, FakeConnection.all.length], [false, count + 2]);
 });
 
+test('of the windows with a stream, the three that opened theirs last keep it, and another one polls until it is used', async () => {
+  const windows: (Awaited<ReturnType<typeof setup>> & { streams: number })[] = [];
+  const addWindow = async () => {
+    const id = windows.length;
+    const added = await setup((isOpen) => {
+      for (const [index, other] of windows.entries()) {
+        if (index === id) other.streams += isOpen ? 1 : -1;
+        else other.channel.handleOtherStream(`${id}`, isOpen);
+      }
+    });
+    windows.push({ ...added, streams: 0 });
+    return failSockets();
+  };
+  const readStreams = () => windows.map(({ streams }) => streams);
+  for (const _ of [1, 2, 3]) (await addWindow()).accept('ok', 'e1');
+  assert.deepEqual(readStreams(), [1, 1, 1]);
+  for (const _ of [1, 2]) {
+    // A window that follows another session, or reconnects, does not count twice.
+    windows[2]?.channel.follow('a');
+    await flushPromises();
+    windows[2]?.channel.follow('b');
+    await flushPromises();
+  }
+  assert.deepEqual(readStreams(), [1, 1, 1]);
+  await addWindow();
+  const [first, second] = windows;
+  assert.ok(first && second);
+  assert.deepEqual([readStreams(), first.states.at(-1)], [[0, 1, 1, 1], 'polling']);
+  for (let count = 0; count < 10; count += 1) await advance(10_000);
+  assert.deepEqual([readStreams(), first.browser.polls], [[0, 1, 1, 1], 11], 'it polls until it is used');
+  first.channel.probe();
+  await flushPromises();
+  assert.equal(FakeConnection.last.url.searchParams.get('lastEventId'), 'e1');
+  FakeConnection.last.accept();
+  assert.deepEqual([readStreams(), first.states.at(-1), second.states.at(-1)], [[1, 0, 1, 1], 'live', 'polling']);
+  // A window whose stream was closed leaves room.
+  windows[3]?.channel.stop();
+  second.channel.probe();
+  await flushPromises();
+  assert.deepEqual(readStreams(), [1, 1, 1, 0]);
+  for (const { channel } of windows) channel.stop();
+  assert.deepEqual(readStreams(), [0, 0, 0, 0]);
+});
+
+test('a window with a WebSocket keeps it, however many other windows open a stream', async () => {
+  const { channel, browser } = await setup();
+  FakeConnection.last.accept();
+  for (const id of ['a', 'b', 'c', 'd']) channel.handleOtherStream(id, true);
+  await flushPromises();
+  assert.deepEqual([FakeConnection.all.length, FakeConnection.last.isClosed, browser.polls], [1, false, 0]);
+});
+
 test('a probe of a stream waits for the next heartbeat', async () => {
   const { channel } = await setup();
   const stream = await failSockets();

@@ -239,20 +239,25 @@ test('is offline if the hub does not answer, tries again with WebSockets, and re
   assert.deepEqual([states.at(-1), FakeConnection.all.length], ['live', length + 1]);
 });
 
-test('backs off between attempts, and stops when it is stopped', async () => {
+test('pauses between attempts double up to 15 s, each a random quarter shorter or longer, and end when it is stopped', async (t) => {
   const { channel } = await setup();
-  const attempts: number[] = [];
-  for (let second = 0; second < 60; second += 1) {
-    const before = FakeConnection.all.length;
-    const connection = FakeConnection.last;
-    connection.onclose?.({ code: 1006 });
-    connection.onerror?.();
-    connection.onclose = connection.onerror = null;
-    await advance(1000);
-    if (FakeConnection.all.length > before) attempts.push(second);
+  for (const [random, factor] of [
+    [0, 0.75],
+    [1, 1.25],
+  ] as const) {
+    t.mock.method(Math, 'random', () => random);
+    channel.start();
+    await flushPromises();
+    for (const pause of [500, 1000, 2000, 4000, 8000, 15_000, 15_000]) {
+      const { last } = FakeConnection;
+      (last.onclose ?? last.onerror)?.({ code: 1006 });
+      await advance(pause * factor - 1);
+      assert.equal(FakeConnection.last === last, true, `${pause}`);
+      await advance(1);
+      assert.equal(FakeConnection.last === last, false, `${pause}`);
+    }
+    channel.stop();
   }
-  assert.ok(attempts.length >= 5 && attempts.length <= 12, `${attempts}`);
-  channel.stop();
   const count = FakeConnection.all.length;
   await advance(600_000);
   assert.equal(FakeConnection.all.length, count);

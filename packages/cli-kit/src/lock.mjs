@@ -111,17 +111,24 @@ export function tryLock(file, details = {}) {
     const text = readLock(file);
     // The holder has released the lock since `createFile`.
     if (text === undefined) continue;
-    const { id, host = THIS_HOST, processes, details: holderDetails } = parseLock(text);
-    if (processes.length > 0 && isOtherHost(host)) {
-      return { pid: processes[0].pid, host: host.name, details: holderDetails, ownerHasExited: false };
-    }
-    const hasRestarted = host.boot !== THIS_HOST.boot;
-    const isHeldBy = (listed, at) => !hasRestarted && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
-    const index = processes.findIndex(isHeldBy);
-    if (index !== -1) return { pid: processes[index].pid, details: holderDetails, ownerHasExited: index > 0 };
+    const holder = holderOf(text);
+    if (holder) return holder;
     if (!removeStaleLock(file, text)) sleepSync(REMOVAL_RETRY_DELAY_MS);
   }
   return { lock: createLock(file, content) };
+}
+
+/** Returns the holder of a lock; undefined if no process holds the lock. @param {string} file @returns {LockHolder | undefined} */
+export const findHolder = (file) => holderOf(readLock(file) ?? '');
+
+/** @param {string} text the content of a lock file @returns {LockHolder | undefined} */
+function holderOf(text) {
+  const { id, host = THIS_HOST, processes, details } = parseLock(text);
+  if (processes.length > 0 && isOtherHost(host)) return { pid: processes[0].pid, host: host.name, details, ownerHasExited: false };
+  const hasRestarted = host.boot !== THIS_HOST.boot;
+  const isHeldBy = (listed, at) => !hasRestarted && (at === 0 ? isOwnerHolding(listed, id) : isHolding(listed));
+  const index = processes.findIndex(isHeldBy);
+  return index === -1 ? undefined : { pid: processes[index].pid, details, ownerHasExited: index > 0 };
 }
 
 /**

@@ -67,31 +67,47 @@ test('the diff of a renamed file has only its changed lines, staged or not', asy
   assert.deepEqual((await gitMethods(dir).gitDiffFile({ filePath: 'src/new.txt' })).diff.match(/^[+-][^+-].*$/gm), ['-line 7', '+changed']);
 });
 
+/** Files whose diff depends on the algorithm, and on the heuristic for indented lines. */
+const OF_ALGORITHMS = { 'unique.txt': 'x\nb\nc\n', 'indented.txt': '  c\n}\n  c\na\n' };
+
 test('settings and variables of the user do not change any answer', async (t) => {
   const created = repository(t);
   const { dir, git, write } = created;
   const sub = repository(t);
   commitAll(sub, { 'a.txt': 'a\n' });
   git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', sub.dir, 'sub');
-  const lines = Array.from({ length: 40 }, (_, index) => `line ${index}\n`).join('');
-  commitAll(created, { 'a.txt': lines, 'wörd.txt': lines.replaceAll('line', 'row'), 'b.log': 'log\n' });
+  const lines = Array.from({ length: 40 }, (_, index) => (index === 6 ? '\n' : `line ${index}\n`)).join('');
+  const moved = { m1: lines.replaceAll('line', 'word'), m2: lines.replaceAll('line', 'term') };
+  commitAll(created, { 'a.txt': lines, 'wörd.txt': lines.replaceAll('line', 'row'), 'b.log': 'log\n', ...moved, ...OF_ALGORITHMS });
   const inSub = (...args) => git('-C', 'sub', '-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args);
   inSub('commit', '--quiet', '--allow-empty', '-m', 'next');
   write('sub/a.txt', 'changed\n');
   write('a.txt', lines.replace('line 7\n', 'changed \n').replace('line 20\n', 'changed\n'));
   write('b.log', 'changed\n');
+  write('unique.txt', 'b\nb\nx\n');
+  write('indented.txt', '  c\n}\n  c\n  c\n}\n  c\na\n');
   git('mv', 'wörd.txt', 'name.txt');
+  // Two renames with changes are above a limit of 1.
+  for (const [name, content] of Object.entries(moved)) {
+    git('mv', name, `${name}.txt`);
+    write(`${name}.txt`, `${content}end\n`);
+    git('add', `${name}.txt`);
+  }
   write('untracked.txt', 'new\n');
   const methods = gitMethods(dir);
+  const shown = ['a.txt', 'b.log', 'sub', 'untracked.txt', 'none', ...Object.keys(OF_ALGORITHMS)];
   const answers = async () => [
     await methods.gitStatus(),
     await methods.gitDiffNumstat({ staged: true }),
     await methods.gitDiffNumstat(),
-    ...(await Promise.all(['a.txt', 'b.log', 'sub', 'untracked.txt', 'none'].map((filePath) => methods.gitDiffFile({ filePath })))),
+    ...(await Promise.all(shown.map((filePath) => methods.gitDiffFile({ filePath })))),
+    await methods.gitDiffFile({ filePath: 'm1.txt', staged: true }),
     await methods.gitDiffFile({ filePath: 'name.txt', staged: true }),
   ];
   const expected = await answers();
   assert.ok(expected.every(({ success }) => success));
+  assert.match(JSON.stringify(expected.at(-1)), /rename from wörd\.txt/);
+  assert.match(JSON.stringify(expected.at(-2)), /rename from m1\\n/);
   assert.match(JSON.stringify(expected[5]), /-Subproject commit \w+\\n\+Subproject commit \w+-dirty/);
 
   const marker = path.join(tempDir(t), 'ran');

@@ -32,4 +32,7 @@ test('while the hub acknowledges nothing, the time limit grows over all connecti
   }
   await both;
   assert.deepEqual([limits, socket.currentAckTimeoutMs], [[250, 500, 1000, 2000], 250]);
+  socket.currentAckTimeoutMs = 40_000;
+  socket.reconnect();
+  assert.equal(socket.currentAckTimeoutMs, 60_000);
 });

@@ -7,21 +7,22 @@ import { makeLog } from '../../../packages/cli-kit/src/log.mjs';
 import { DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { DEV_VARS } from '../../lib/paths.mjs';
 import { prepareTools } from '../../build/prepare.mjs';
-import { DEFAULT_PORT } from './options.mjs';
+import { localHub } from './local-hub.mjs';
 
-export const DEFAULT_HUB = `http://127.0.0.1:${DEFAULT_PORT}`;
+/** The hub if the options name none. */
+export const DEFAULT_HUB = process.env.HUB_URL || localHub();
 
 /**
  * The options, for `parseCommandLine`.
  * @type {{hub: {type: 'string', multiple: false, default: string}, 'token-file': {type: 'string', multiple: false}}}
  */
 export const ACCESS_OPTIONS = {
-  hub: { type: 'string', multiple: false, default: process.env.HUB_URL || DEFAULT_HUB },
+  hub: { type: 'string', multiple: false, default: DEFAULT_HUB },
   'token-file': { type: 'string', multiple: false },
 };
 
 /** The description of the options in a usage text. */
-export const ACCESS_USAGE = `  --hub URL          address of the hub (default: HUB_URL, else ${DEFAULT_HUB})
+export const ACCESS_USAGE = `  --hub URL          address of the hub (default: HUB_URL, else the hub of this computer: now ${DEFAULT_HUB})
   --token-file FILE  file with the access token (default: the variable CLI_API_TOKEN; else, for a hub on this computer,
                      ${DEV_VARS_NAME}; else this computer asks for access, and a signed-in person approves it)`;
 

@@ -6,14 +6,13 @@ import { tryLock } from '../../../packages/cli-kit/src/lock.mjs';
 import { findNpmPid } from '../../../packages/cli-kit/src/npm-process.mjs';
 import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { UserError } from '../../lib/errors.mjs';
-import { DATA_DIR, inData, IS_PACKAGE } from '../../lib/paths.mjs';
+import { DATA_DIR, IS_PACKAGE } from '../../lib/paths.mjs';
+import { HUB_LOCK } from './local-hub.mjs';
 
 /** Time limit until the previous hub in this folder has stopped. A hub needs at most 6 s to stop. */
 const PREVIOUS_HUB_TIMEOUT_MS = 15_000;
 
 const POLL_MS = 50;
-
-const LOCK = inData('.wrangler', 'dev.lock');
 
 /** How the user gets a data folder for a second hub. */
 const SECOND_FOLDER_ADVICE = IS_PACKAGE ? 'choose another folder with --data' : 'clone the project again';
@@ -28,11 +27,11 @@ export async function lockFolder(address) {
   const npmPid = findNpmPid();
   const ownDetails = npmPid === undefined ? { address } : { address, npm: String(npmPid) };
   const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;
-  let attempt = tryLock(LOCK, ownDetails);
+  let attempt = tryLock(HUB_LOCK, ownDetails);
   if (isHeldByEndingHub(attempt)) console.log('  Waiting until the previous hub in this folder has stopped …');
   while (isHeldByEndingHub(attempt) && Date.now() < deadline) {
     await sleep(POLL_MS);
-    attempt = tryLock(LOCK, ownDetails);
+    attempt = tryLock(HUB_LOCK, ownDetails);
   }
   const { lock, pid, host, details } = attempt;
   if (lock) return { ...lock, markStopping: () => lock.setDetails({ ...ownDetails, stopping: 'yes' }) };
@@ -41,7 +40,7 @@ export async function lockFolder(address) {
     [
       `Use it, or stop it with Ctrl-C in its terminal or by ending process ${pid}.`,
       `To run a second hub, ${SECOND_FOLDER_ADVICE}: two hubs cannot share a local database.`,
-      `(If process ${pid} is no hub, delete ${LOCK}.)`,
+      `(If process ${pid} is no hub, delete ${HUB_LOCK}.)`,
     ].join('\n'),
   );
 }

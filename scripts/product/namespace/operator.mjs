@@ -1,11 +1,14 @@
 // Requests of the operator to `/api/namespaces`, with the secret of the hub.
 
 import { parseHubAddress } from '../../../packages/cli-kit/src/hub-address.mjs';
+import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
 import { isOnThisMachine } from '../../../packages/cli-kit/src/token.mjs';
 import { accessToken, DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { UsageError, UserError } from '../../lib/errors.mjs';
+import { localHub } from '../hub/local-hub.mjs';
 
-export const LOCAL_HUB = 'http://127.0.0.1:8787';
+/** The hub if the options name none. */
+export const LOCAL_HUB = localHub();
 
 export const isNamespace = (name) => /^[A-Za-z0-9._-]{1,64}$/.test(name);
 
@@ -75,7 +78,7 @@ async function sendOnce(hub, namespace, method, path, body) {
         ? `${url} does not answer as a hub (status ${response?.status}).`
         : `The hub ${url} ${response ? `gave no complete answer (status ${response.status})` : 'cannot be reached'}: ${reason}.`;
     return {
-      error: new UserError(failure, 'Check the address: --hub URL.'),
+      error: new UserError(failure, REACH_ADVICE),
       isTransient: hub.hasAnswered === true || (response?.status ?? 0) >= 500,
     };
   }

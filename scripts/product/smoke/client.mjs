@@ -6,6 +6,7 @@ import http from 'node:http';
 import https from 'node:https';
 import { hostname } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
 import { inLanes } from '../../lib/parallel.mjs';
 import { Cli } from '../clients/cli.mjs';
 import { Web } from '../clients/web.mjs';
@@ -72,7 +73,8 @@ export class SmokeClient {
     try {
       answer = await web.request(method, path, options);
     } catch (error) {
-      throw new Failure(`No answer to ${method} ${path}: ${error.message || error.code}`);
+      const advice = error.code === 'ECONNREFUSED' ? `. ${REACH_ADVICE}` : '';
+      throw new Failure(`No answer to ${method} ${path}: ${error.message || error.code}${advice}`);
     }
     const timing = parseServerTiming(/** @type {string | undefined} */ (answer.headers['server-timing']));
     figures?.add(performance.now() - startedAt, timing);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, Recorder } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, waitForCount, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
@@ -12,6 +12,17 @@ import { recordMoves, setFontSize } from '../lib/views.mjs';
 const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
 
 const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
+/** Refuses the WebSockets of a page, as some proxies do, and counts them. */
+function refuseSockets() {
+  window.refusedSockets = 0;
+  window.WebSocket = class extends WebSocket {
+    constructor() {
+      super(`ws://${location.host}/no-socket`);
+      window.refusedSockets += 1;
+    }
+  };
+}
+
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
 test('sends messages that were written offline, and loads missed messages when the browser is online again', async (t) => {
@@ -226,19 +237,8 @@ test('shows that it catches up after a gap in the events, until also a request t
 
 test('receives events over an event stream if WebSockets fail', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'stream', ...talk });
-  const { page, pageErrors } = await open(t);
-  let sockets = 0;
-  await page.routeWebSocket(/\/api\/events/, (socket) => {
-    sockets += 1;
-    return socket.close({ code: 1006 });
-  });
-  // Simulates a proxy that never lets a WebSocket open.
-  await page.addInitScript(() => {
-    const Native = window.WebSocket;
-    window.WebSocket = class extends Native {
-      set onopen(_) {}
-    };
-  });
+  const { page, context, pageErrors } = await open(t);
+  await context.addInitScript(refuseSockets);
   const stream = page.waitForRequest((request) => request.url().includes('/api/events') && request.resourceType() === 'eventsource');
   await page.goto(signInUrl(hub, 'stream', `/sessions/${session.id}`));
   await stream;
@@ -247,8 +247,34 @@ test('receives events over an event stream if WebSockets fail', async (t) => {
   await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
   await say(cli, session.id, 'Through the stream.');
   await chat.waitForText('Through the stream.');
-  assert.ok(sockets >= 2);
+  assert.equal(await page.evaluate(() => window.refusedSockets), 2);
   assert.deepEqual(pageErrors, []);
+});
+
+test('seven windows for which a proxy refuses WebSockets can all send: three have a stream, and the others refresh until they are used', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'seven', ...talk });
+  const { page, context } = await open(t);
+  await context.addInitScript(refuseSockets);
+  await page.goto(signInUrl(hub, 'seven', `/sessions/${session.id}`));
+  await new Chat(page).composer.waitFor();
+  for (let count = 1; count < 7; count += 1) await (await context.newPage()).goto(`/sessions/${session.id}`);
+  const windows = context.pages();
+  const stateOf = (window) => window.locator('.connection').getAttribute('data-state');
+  const readStates = async () => (await Promise.all(windows.map(stateOf))).sort();
+  const states = [...Array(3).fill('live'), ...Array(4).fill('polling')];
+  await waitForEqual(readStates, states);
+  for (const [index, window] of windows.entries()) {
+    await new Chat(window).send(`from window ${index}`);
+    assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, `from window ${index}`);
+  }
+  const used = windows[(await Promise.all(windows.map(stateOf))).indexOf('polling')];
+  await used.getByText('A proxy delays updates: refreshing every 10 seconds.').waitFor();
+  await used.evaluate(() => window.dispatchEvent(new Event('focus')));
+  await waitForEqual(() => stateOf(used), 'live');
+  await used.getByText('A proxy delays updates').waitFor({ state: 'detached' });
+  await waitForEqual(readStates, states);
+  await say(cli, session.id, 'Through the stream.');
+  await new Chat(used).waitForText('Through the stream.');
 });
 
 test('reports the page visibility, and shows toasts of other sessions', async (t) => {

@@ -29,6 +29,8 @@ const MIN_BACKOFF_MS = 500;
 const MAX_BACKOFF_MS = 15_000;
 /** After this many consecutive WebSockets that never opened, the channel tries server-sent events. */
 const MAX_SOCKET_ATTEMPTS = 2;
+/** Browsers allow six connections to a host over HTTP/1.1. The other connections are for requests. A WebSocket does not count. */
+const MAX_STREAMS = 3;
 /** After this many consecutive failed connects, the channel requests a new JWT: browsers do not report whether an expired JWT was the reason. */
 const MAX_JWT_ATTEMPTS = 2;
 /** The hub's close code for an expired JWT. */
@@ -49,6 +51,8 @@ export interface ChannelEnvironment {
   onTokenRefused: () => void;
   /** Called in each interval of the state `polling`. */
   onPoll: () => void;
+  /** Called when this window has opened or closed a stream, for {@link Channel.handleOtherStream} of the other windows. */
+  onStream: (isOpen: boolean) => void;
   isOnline: () => boolean;
   isVisible: () => boolean;
   /** Returns the id of this browser. */
@@ -80,6 +84,8 @@ export class Channel {
   #failedSockets = 0;
   /** Consecutive connects that failed with the current JWT. */
   #failedConnects = 0;
+  /** The windows of this browser that have opened a stream after this window. */
+  #laterStreams = new Set<string>();
   /** Whether the last connection was closed because of its JWT. */
   #isTokenExpired = false;
   #retryTimer: ReturnType<typeof setTimeout> | undefined;
@@ -168,19 +174,28 @@ export class Channel {
     }
   }
 
-  /**
-   * Closes the stream of a hidden page, and polls. Browsers allow six connections to a host over HTTP/1.1, so the streams of many tabs
-   * would block all requests. A WebSocket does not count.
-   */
+  /** Closes the stream of a hidden page, and polls: the windows share {@link MAX_STREAMS}. */
   handleHidden(): void {
-    if (this.#isRunning && this.#connection && this.#usesStream) void this.#connect();
+    if (this.#hasStream) void this.#connect();
+  }
+
+  /** Closes the stream of this window, and polls until the window is used, if {@link MAX_STREAMS} other windows opened theirs later. */
+  handleOtherStream(id: string, isOpen: boolean): void {
+    if (!this.#hasStream) return;
+    this.#laterStreams[isOpen ? 'add' : 'delete'](id);
+    if (this.#laterStreams.size === MAX_STREAMS) void this.#connect(true);
+  }
+
+  get #hasStream(): boolean {
+    return this.#connection !== null && this.#usesStream;
   }
 
   get #usesStream(): boolean {
     return this.#failedSockets >= MAX_SOCKET_ATTEMPTS;
   }
 
-  async #connect(): Promise<void> {
+  /** @param polls whether to poll instead of opening a stream */
+  async #connect(polls = false): Promise<void> {
     this.#closeConnection();
     const generation = this.#generation;
     const { getValidJwt, hub, browserId, prepareSubscription, isVisible } = this.#environment;
@@ -194,7 +209,7 @@ export class Channel {
     }
     if (generation !== this.#generation || !this.#isRunning) return;
     const visibility = prepareSubscription();
-    if (this.#usesStream && !isVisible()) return this.#poll();
+    if (this.#usesStream && (polls || !isVisible())) return this.#poll();
     const lastEventId = this.#lastEventId;
     const query = new URLSearchParams({
       all: 'true',
@@ -284,7 +299,10 @@ export class Channel {
     handleEvent: (event: HubEvent, id?: string) => void,
     handleClose: (isTokenExpired: boolean) => void,
   ): Connection {
-    const stream = new this.#environment.EventSource(url);
+    const { EventSource, onStream } = this.#environment;
+    const stream = new EventSource(url);
+    this.#laterStreams.clear();
+    onStream(true);
     this.#pollTimer = setTimeout(() => this.#poll(), START_TIMEOUT_MS);
     stream.onmessage = ({ data, lastEventId }) => {
       handleEvent(JSON.parse(String(data)) as HubEvent, lastEventId);
@@ -298,7 +316,11 @@ export class Channel {
       this.#failedSockets = MAX_SOCKET_ATTEMPTS - 1;
       handleClose(false);
     };
-    return { close: () => stream.close(), probe: () => false };
+    const close = () => {
+      stream.close();
+      onStream(false);
+    };
+    return { close, probe: () => false };
   }
 
   #poll(): void {

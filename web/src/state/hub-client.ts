@@ -9,6 +9,7 @@ import { Channel, type Gap } from '../api/channel.ts';
 import { createApi, unwrap } from '../api/client.ts';
 import { fetchBuffered } from '../api/fetch-buffered.ts';
 import { sessionIdIn } from '../api/first-requests.ts';
+import { randomId } from '../api/ids.ts';
 import { Presence } from '../api/presence.ts';
 import { deleteSubscription } from '../api/push-subscription.ts';
 import type { HubEvent } from '../api/types.ts';
@@ -144,6 +145,8 @@ const presence = new Presence({
   onSubscriptionGone: () => channel.reconnect(),
 });
 
+const tabId = randomId();
+
 const channel = new Channel({
   getValidJwt: () => auth.getValidJwt(),
   invalidateJwt: () => auth.invalidateJwt(),
@@ -164,6 +167,7 @@ const channel = new Channel({
     void outbox.sendWaiting();
     void sync.refetchShown();
   },
+  onStream: (isOpen) => postToTabs({ type: 'stream', id: tabId, isOpen }),
   isOnline: () => navigator.onLine,
   isVisible,
   browserId: () => auth.browserId,
@@ -325,6 +329,7 @@ export async function connect(name: string): Promise<void> {
   }
   joinTabs(name, (message) => {
     if (message.type === 'draft') handleDraftFromTab(message.id, message.value);
+    else if (message.type === 'stream') channel.handleOtherStream(message.id, message.isOpen);
     else void outbox.handleTabMessage(message);
   });
   const opened = await opening;
@@ -364,6 +369,8 @@ addEventListener('offline', () => channel.handleOffline());
 // Before each of these events, the connection may have been lost silently: the device slept or changed its network, or the page was
 // frozen or in the back/forward cache.
 addEventListener('online', () => channel.probe());
+// The window may have left its stream to other windows.
+addEventListener('focus', () => connectionState.value === 'polling' && channel.probe());
 addEventListener('pageshow', (event) => {
   if (!(event as PageTransitionEvent).persisted) return;
   followOtherTabs();

@@ -2,8 +2,14 @@
 
 import { pathPrefix } from '../content/hub-address.ts';
 
-/** `outbox`: the unsent messages of a session have changed; `sentId` is the message that was sent. `draft`: a draft has changed. */
-export type TabMessage = { type: 'outbox'; sessionId: string; sentId?: string } | { type: 'draft'; id: string; value: unknown };
+/**
+ * `outbox`: the unsent messages of a session have changed; `sentId` is the message that was sent. `draft`: a draft has changed.
+ * `stream`: the tab with this id has opened or closed a stream of events.
+ */
+export type TabMessage =
+  | { type: 'outbox'; sessionId: string; sentId?: string }
+  | { type: 'draft'; id: string; value: unknown }
+  | { type: 'stream'; id: string; isOpen: boolean };
 
 let channel: BroadcastChannel | undefined;
 

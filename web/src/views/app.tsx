@@ -24,14 +24,14 @@ import { NavBar } from './nav-bar.tsx';
 import { SessionList } from './session-list.tsx';
 import { Shortcuts } from './shortcuts.tsx';
 
-const Archive = lazy(() => import('./archive.tsx').then(({ Archive }) => ({ default: Archive })));
-const Inbox = lazy(() => import('./inbox.tsx').then(({ Inbox }) => ({ default: Inbox })));
-const Machines = lazy(() => import('./machines.tsx').then(({ Machines }) => ({ default: Machines })));
-const NewSession = lazy(() => import('./new-session.tsx').then(({ NewSession }) => ({ default: NewSession })));
-const Pair = lazy(() => import('./pair.tsx').then(({ Pair }) => ({ default: Pair })));
-const SignIn = lazy(() => import('./sign-in.tsx').then(({ SignIn }) => ({ default: SignIn })));
-const SessionView = lazy(() => import('./session.tsx').then(({ SessionView }) => ({ default: SessionView })));
-const Settings = lazy(() => import('./settings.tsx').then(({ Settings }) => ({ default: Settings })));
+const Archive = lazy(() => import('./archive.tsx').then(({ Archive }) => Archive));
+const Inbox = lazy(() => import('./inbox.tsx').then(({ Inbox }) => Inbox));
+const Machines = lazy(() => import('./machines.tsx').then(({ Machines }) => Machines));
+const NewSession = lazy(() => import('./new-session.tsx').then(({ NewSession }) => NewSession));
+const Pair = lazy(() => import('./pair.tsx').then(({ Pair }) => Pair));
+const SignIn = lazy(() => import('./sign-in.tsx').then(({ SignIn }) => SignIn));
+const SessionView = lazy(() => import('./session.tsx').then(({ SessionView }) => SessionView));
+const Settings = lazy(() => import('./settings.tsx').then(({ Settings }) => Settings));
 
 /** Fetches the code of the session view if `path` is the page of a session. Many page loads open a session. */
 export async function preloadView(path: string): Promise<void> {

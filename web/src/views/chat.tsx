@@ -25,8 +25,8 @@ import { resumeAndShow } from './resume.ts';
 import { SearchBar } from './search-bar.tsx';
 import { TodoStrip } from './todos.tsx';
 
-const SessionRules = lazy(() => import('./session-rules.tsx').then(({ SessionRules }) => ({ default: SessionRules })));
-const QueuedMessages = lazy(() => import('./queued-messages.tsx').then(({ QueuedMessages }) => ({ default: QueuedMessages })));
+const SessionRules = lazy(() => import('./session-rules.tsx').then(({ SessionRules }) => SessionRules));
+const QueuedMessages = lazy(() => import('./queued-messages.tsx').then(({ QueuedMessages }) => QueuedMessages));
 
 export function Chat({ session }: { session: Session }) {
   // Without requests, the stored configuration is enough. A stored session has no requests, but its row in the list counts them.

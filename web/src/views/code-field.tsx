@@ -5,7 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { codeOfPage, readCode } from '../content/device-code.ts';
 import { lazy } from './lazy.tsx';
 
-const ScanButton = lazy(() => import('../ui/scanner.tsx').then(({ ScanButton }) => ({ default: ScanButton })));
+const ScanButton = lazy(() => import('../ui/scanner.tsx').then(({ ScanButton }) => ScanButton));
 
 /** Whether this browser may be able to scan. Pages without HTTPS have no camera. */
 const mayScan = 'BarcodeDetector' in globalThis && Boolean(navigator.mediaDevices);

@@ -13,8 +13,8 @@ import { tryOrToast } from '../ui/toasts.tsx';
 import { confirmNeverAsking } from './confirm-never-asking.ts';
 import { lazy } from './lazy.tsx';
 
-const OptionsSheet = lazy(() => import('./options-sheet.tsx').then(({ OptionsSheet }) => ({ default: OptionsSheet })));
-const UsageSheet = lazy(() => import('./usage-sheet.tsx').then(({ UsageSheet }) => ({ default: UsageSheet })));
+const OptionsSheet = lazy(() => import('./options-sheet.tsx').then(({ OptionsSheet }) => OptionsSheet));
+const UsageSheet = lazy(() => import('./usage-sheet.tsx').then(({ UsageSheet }) => UsageSheet));
 
 export function ComposerSettings({ session }: { session: Session }) {
   const { id, metadata, permissionMode = 'default' } = session;

@@ -17,7 +17,7 @@ import { formatCount } from '../ui/format.ts';
 import { ComposerSettings } from './composer-settings.tsx';
 import { lazy } from './lazy.tsx';
 
-const UploadList = lazy(() => import('./upload-list.tsx').then(({ UploadList }) => ({ default: UploadList })));
+const UploadList = lazy(() => import('./upload-list.tsx').then(({ UploadList }) => UploadList));
 
 /** Returns an error text if a message is longer than the hub's limit; otherwise null. */
 function describeExcess(text: string): string | null {

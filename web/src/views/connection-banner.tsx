@@ -1,6 +1,6 @@
 /** A banner about the connection to the hub, shown while the connection is not live. */
 
-import { CloudOff, RefreshCw } from 'lucide-preact';
+import { CloudOff, RotateCw } from 'lucide-preact';
 import { useComputed } from '@preact/signals';
 import { useEffect, useState } from 'preact/hooks';
 import type { ConnectionState } from '../api/channel.ts';
@@ -42,7 +42,7 @@ export function ConnectionBanner() {
     <div role="status" class="connection" data-state={current}>
       {text && (
         <p key={text} class={shownState === 'offline' || shownState === 'reconnecting' ? 'notice warn' : 'notice'}>
-          {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RefreshCw size={16} aria-hidden />}
+          {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RotateCw size={16} aria-hidden />}
           <span>
             {text}
             {savedAt != null && ` The ${id === null ? 'list of sessions' : 'session'} is shown as of ${formatTime(savedAt)}.`}

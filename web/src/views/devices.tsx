@@ -18,7 +18,7 @@ import { MenuButton } from '../ui/menu.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 import { lazy } from './lazy.tsx';
 
-const AddDevice = lazy(() => import('./add-device.tsx').then(({ AddDevice }) => ({ default: AddDevice })));
+const AddDevice = lazy(() => import('./add-device.tsx').then(({ AddDevice }) => AddDevice));
 
 const ICONS = { browser: Monitor, phone: Smartphone, cli: Terminal };
 

@@ -6,7 +6,7 @@ import { useState } from 'preact/hooks';
 import { Skeleton } from '../ui/loading.tsx';
 import { lazy } from './lazy.tsx';
 
-const QuickStart = lazy(() => import('./quick-start.tsx').then(({ QuickStart }) => ({ default: QuickStart })));
+const QuickStart = lazy(() => import('./quick-start.tsx').then(({ QuickStart }) => QuickStart));
 
 /**
  * Shows the quick start while there is no session, and otherwise its children. The quick start stays when the first session appears, so

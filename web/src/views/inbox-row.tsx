@@ -22,7 +22,7 @@ import { tryOrToast } from '../ui/toasts.tsx';
 import { lazy } from './lazy.tsx';
 import { ToolIcon } from './tool-icon.tsx';
 
-const InboxRequest = lazy(() => import('./inbox-request.tsx').then(({ InboxRequest }) => ({ default: InboxRequest })));
+const InboxRequest = lazy(() => import('./inbox-request.tsx').then(({ InboxRequest }) => InboxRequest));
 
 /** The keys of the items that this page has answered or dismissed. */
 const ownDecisions = new Set<string>();

@@ -7,7 +7,7 @@ import { AlertTriangle, BellOff, Database } from 'lucide-preact';
 import { Link } from 'wouter-preact';
 import { isPushLost, isStorageShort, storage, unlistedFailureId } from '../state/store.ts';
 
-export default function ListNotices() {
+export function ListNotices() {
   const id = unlistedFailureId.value;
   return (
     <>

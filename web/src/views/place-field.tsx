@@ -14,7 +14,7 @@ import { errorAttributes, FieldError } from './form-error.tsx';
 import { lazy } from './lazy.tsx';
 import { PinButton } from './pin-button.tsx';
 
-const DirectoryBrowser = lazy(() => import('./directory-browser.tsx').then(({ DirectoryBrowser }) => ({ default: DirectoryBrowser })));
+const DirectoryBrowser = lazy(() => import('./directory-browser.tsx').then(({ DirectoryBrowser }) => DirectoryBrowser));
 
 const CHECK_DEBOUNCE_MS = 300;
 const PLACES_PER_STEP = 5;

@@ -6,7 +6,7 @@ import type { Session } from '../api/types.ts';
 import { SEARCH_FIELD_ID, searchedSessionId } from '../state/jump.ts';
 import { lazy } from './lazy.tsx';
 
-const SessionSearch = lazy(() => import('./session-search.tsx').then(({ SessionSearch }) => ({ default: SessionSearch })));
+const SessionSearch = lazy(() => import('./session-search.tsx').then(({ SessionSearch }) => SessionSearch));
 
 export function SearchBar({ session: { id } }: { session: Session }) {
   useEffect(() => {

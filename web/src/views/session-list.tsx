@@ -23,7 +23,7 @@ import { InboxSection } from './inbox-section.tsx';
 import { lazy } from './lazy.tsx';
 import { FIRST_ROWS, SessionGroups } from './session-groups.tsx';
 
-const ListNotices = lazy(() => import('./list-notices.tsx'));
+const ListNotices = lazy(() => import('./list-notices.tsx').then(({ ListNotices }) => ListNotices));
 
 const FILTER_KEY = 'session-filter';
 

@@ -36,11 +36,11 @@ const MENU_BUTTON = (
   </button>
 );
 
-const SessionMenu = lazy(() => import('./session-menu.tsx').then(({ SessionMenu }) => ({ default: SessionMenu })));
-const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => ({ default: Changes })));
-const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ({ default: ForkDialog })));
-const SessionDialog = lazy(() => import('./session-dialog.tsx').then(({ SessionDialog }) => ({ default: SessionDialog })));
-const Files = lazy(() => import('./files.tsx').then(({ Files }) => ({ default: Files })));
+const SessionMenu = lazy(() => import('./session-menu.tsx').then(({ SessionMenu }) => SessionMenu));
+const Changes = lazy(() => import('./changes.tsx').then(({ Changes }) => Changes));
+const ForkDialog = lazy(() => import('./fork-dialog.tsx').then(({ ForkDialog }) => ForkDialog));
+const SessionDialog = lazy(() => import('./session-dialog.tsx').then(({ SessionDialog }) => SessionDialog));
+const Files = lazy(() => import('./files.tsx').then(({ Files }) => Files));
 
 type Tab = 'chat' | 'changes' | 'files';
 

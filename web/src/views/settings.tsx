@@ -12,7 +12,7 @@ import { ShortcutList } from './shortcut-list.tsx';
 
 const THEME_LABELS = { system: 'System', light: 'Light', dark: 'Dark' };
 
-const Status = lazy(() => import('./status.tsx').then(({ Status }) => ({ default: Status })));
+const Status = lazy(() => import('./status.tsx').then(({ Status }) => Status));
 
 /** `page`: the part of the address after `/settings/`. */
 export function Settings({ page }: { page: string | undefined }) {

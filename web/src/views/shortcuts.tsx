@@ -10,7 +10,7 @@ import { lazy } from './lazy.tsx';
 import { isPlainKeyPress } from './request-keys.ts';
 import { shownSessions } from './session-list.tsx';
 
-const ShortcutHelp = lazy(() => import('./shortcut-list.tsx').then(({ ShortcutHelp }) => ({ default: ShortcutHelp })));
+const ShortcutHelp = lazy(() => import('./shortcut-list.tsx').then(({ ShortcutHelp }) => ShortcutHelp));
 
 const isHelpOpen = signal(false);
 

@@ -26,7 +26,7 @@ import { TodoList } from './todos.tsx';
 import { Images, ToolInput, ToolOutput } from './tool-content.tsx';
 import { ToolIcon } from './tool-icon.tsx';
 
-const Subagent = lazy(() => import('./subagent.tsx').then(({ Subagent }) => ({ default: Subagent })));
+const Subagent = lazy(() => import('./subagent.tsx').then(({ Subagent }) => Subagent));
 
 interface Props {
   tool: ToolItem;

@@ -10,7 +10,7 @@ import { EscapedText } from '../ui/escaped-text.tsx';
 import { useExpanded } from '../ui/expanded.ts';
 import { lazy } from './lazy.tsx';
 
-const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => ({ default: Edits })));
+const Edits = lazy(() => import('./diff.tsx').then(({ Edits }) => Edits));
 
 const INITIAL_LINES = 200;
 /** Limit on the characters that are shown at first, in addition to the limit on lines: one line may be very long. */

@@ -61,8 +61,11 @@ afterEach(() => {
   mock.timers.reset();
 });
 
-/** Starts a channel, whose connection is not open yet. The channel is stopped after the test. */
-export async function setup() {
+/**
+ * Starts a channel, whose connection is not open yet. The channel is stopped after the test. `onStream` is called when its window has opened
+ * or closed a stream.
+ */
+export async function setup(onStream = (_isOpen: boolean) => {}) {
   const states: ConnectionState[] = [];
   const events: HubEvent[] = [];
   const connected: [string, Gap][] = [];
@@ -77,6 +80,7 @@ export async function setup() {
     onConnectFailed: (id) => failedConnects.push(id),
     onTokenRefused: () => (browser.refused += 1),
     onPoll: () => void (browser.polls += 1),
+    onStream,
     isOnline: () => browser.isOnline,
     isVisible: () => browser.isVisible,
     browserId: () => 'desk',
