@@ -75,12 +75,11 @@ async function sendOnce(hub, namespace, method, path, body) {
     const reason = error.cause?.code ?? error.cause?.message ?? error.message;
     const failure =
       error instanceof SyntaxError
-        ? `${url} does not answer as a hub (status ${response?.status}).`
-        : `The hub ${url} ${response ? `gave no complete answer (status ${response.status})` : 'cannot be reached'}: ${reason}.`;
-    return {
-      error: new UserError(failure, REACH_ADVICE),
-      isTransient: hub.hasAnswered === true || (response?.status ?? 0) >= 500,
-    };
+        ? new UserError(`${url} does not answer as a hub (status ${response?.status}).`, 'Check the address: --hub URL.')
+        : response
+          ? new UserError(`The hub ${url} gave no complete answer (status ${response.status}): ${reason}.`)
+          : new UserError(`The hub ${url} cannot be reached: ${reason}.`, REACH_ADVICE);
+    return { error: failure, isTransient: hub.hasAnswered === true || (response?.status ?? 0) >= 500 };
   }
   hub.hasAnswered = true;
   if (response.ok) return { answer };
