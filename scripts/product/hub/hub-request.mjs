@@ -1,6 +1,7 @@
 // Requests of the commands to the hub's REST interface.
 
 import { UserError } from '../../lib/errors.mjs';
+import { parseJson } from '../../lib/json.mjs';
 
 const TIMEOUT_MS = 15_000;
 
@@ -38,13 +39,4 @@ export async function requestHub({ hub, token }, method, path, body) {
         ? `The log of the hub has more about the request ${id}.`
         : undefined,
   );
-}
-
-/** @param {string} text */
-function parseJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }
