@@ -8,9 +8,9 @@ import { commandLine } from '../../lib/invocation.mjs';
 import { parseJson } from '../../lib/json.mjs';
 import { requestAsOperator, isNamespace } from './operator.mjs';
 
-export const FORMAT = 'session-gateway-namespace';
+const FORMAT = 'session-gateway-namespace';
 /** Increased when a hub can no longer import older files. */
-export const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 1;
 
 /** A chunk of an import has at most this many rows and, if it has more than one row, about this many characters. */
 const MAX_CHUNK_ROWS = 500;
