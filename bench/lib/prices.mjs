@@ -7,7 +7,7 @@
 export const PRICES_READ_ON = '2026-11-23';
 
 /** The monthly charge of the plan, which includes the amounts below. */
-export const PLAN_PRICE = 5;
+const PLAN_PRICE = 5;
 
 const D1 = 'https://developers.cloudflare.com/d1/platform/pricing/';
 const OBJECTS = 'https://developers.cloudflare.com/durable-objects/platform/pricing/';

@@ -47,8 +47,8 @@ const CLIENT = {
   },
 };
 
-/** The agent runs, but the session cannot be opened: the user must sign in, or the agent cannot resume the session now. */
-export class SessionUnavailableError extends Error {}
+/** The user is not signed in to the agent, or the agent cannot resume the session now. The next message tries again; the text says so. */
+export class RecoverableSessionError extends Error {}
 
 /** Returns the text of a JSON-RPC error. Some agents put the reason into the error's data. */
 export const describeError = (/** @type {Error & {data?: any}} */ { message, data }) =>
@@ -59,7 +59,7 @@ const describeReason = (/** @type {Error & {data?: any}} */ error) => describeEr
 
 /** Converts an error of the agent's start to an error that names the agent. */
 export function toStartError(error, { title, argv, entry }, purpose = 'open a session') {
-  if (error instanceof SessionUnavailableError) return error;
+  if (error instanceof RecoverableSessionError) return error;
   if (error instanceof AgentEndedError) return new AgentEndedError(`${title} did not start: ${error.message}`);
   if (error instanceof AgentSilentError) {
     const program = entry ? [entry.command, ...entry.args].join(' ') : argv.join(' ');
@@ -111,7 +111,7 @@ export class AcpSession {
    *   `mustLoad`: the agent must replay the session, and opens no new session instead. `signal`: aborts the start. The other options are
    *   those of {@link AcpProcess}.
    * @returns {Promise<AcpSession>}
-   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
+   * @throws {RecoverableSessionError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
   static async open({
     launch,
@@ -165,7 +165,7 @@ export class AcpSession {
    * @param {(readPage: (cursor?: string) => Promise<{sessions?: unknown, nextCursor?: unknown}>) => Promise<T>} readPages
    * @returns {Promise<T | null>} the result of `readPages`; null if the agent does not list its sessions
    * @template T
-   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
+   * @throws {RecoverableSessionError | import('./acp-process.mjs').AgentEndedError | AgentSilentError | Error}
    */
   static async list({ launch, cwd, env, log }, readPages) {
     await fetchAdapter(launch, { env, log });
@@ -233,13 +233,13 @@ export class AcpSession {
   /**
    * @param {object[]} blocks
    * @returns {Promise<{stopReason: string}>}
-   * @throws {SessionUnavailableError | import('./acp-process.mjs').AgentEndedError | Error}
+   * @throws {RecoverableSessionError | import('./acp-process.mjs').AgentEndedError | Error}
    */
   async prompt(blocks) {
     try {
       return await this.#process.request('session/prompt', { sessionId: this.id, prompt: blocks });
     } catch (error) {
-      throw error.code === AUTH_REQUIRED ? new SessionUnavailableError(this.#describeSignIn(error)) : error;
+      throw error.code === AUTH_REQUIRED ? new RecoverableSessionError(this.#describeSignIn(error)) : error;
     }
   }
 
@@ -353,7 +353,7 @@ export class AcpSession {
     } catch (error) {
       if (isUnknownSession(error) || (await this.#listLacks(sessionId))) return createInstead(describeReason(error));
       if (error.code === AUTH_REQUIRED || error instanceof AgentEndedError || error instanceof AgentSilentError) throw error;
-      throw new SessionUnavailableError(
+      throw new RecoverableSessionError(
         `${this.#launch.title} cannot resume its session ${sessionId}: ${describeReason(error)}.` +
           ' The session is kept, and the next message tries again. To start another session in this directory, use --new.',
       );
@@ -431,7 +431,7 @@ export class AcpSession {
       await this.#request('authenticate', { methodId });
       return;
     }
-    throw new SessionUnavailableError(this.#describeSignIn(error));
+    throw new RecoverableSessionError(this.#describeSignIn(error));
   }
 
   #describeSignIn(error) {

@@ -7,7 +7,7 @@
 import { mkdirSync } from 'node:fs';
 import * as messages from 'session-gateway-cli-kit/messages';
 import { TaskQueue } from 'session-gateway-cli-kit/task-queue';
-import { AcpSession, SessionUnavailableError, toStartError } from './acp-session.mjs';
+import { AcpSession, RecoverableSessionError, toStartError } from './acp-session.mjs';
 import { AgentMetadata } from './agent-metadata.mjs';
 import { AgentOptions } from './agent-options.mjs';
 import { AgentSettings } from './agent-settings.mjs';
@@ -200,7 +200,7 @@ export class AcpAgent {
       // The start does not wait for the end of a replay, because a long history takes minutes.
       await waitAtMost(this.options.agentStartTimeoutMs ?? START_TIMEOUT_MS, Promise.race([whenOpen, this.handover.replayStarted]));
     } catch (error) {
-      if (this.options.startedByRunner || !(error instanceof SessionUnavailableError)) throw error;
+      if (this.options.startedByRunner || !(error instanceof RecoverableSessionError)) throw error;
       this.#reportFailedStart(error);
     }
     hasReturned = true;
@@ -431,7 +431,7 @@ export class AcpAgent {
   #reportFailedStart(error) {
     if (this.#isStopped) return;
     this.log.warn(error.message);
-    const advice = error instanceof SessionUnavailableError ? '' : `\nThe next message starts ${this.launch.title} again.`;
+    const advice = error instanceof RecoverableSessionError ? '' : `\nThe next message starts ${this.launch.title} again.`;
     this.#output.sendMessage(messages.failure(`${error.message}${advice}`)).catch(() => {});
   }
 }

@@ -1,4 +1,4 @@
-/** Creates a folder that is always complete. */
+/** Creates a folder with its content in one step: no process sees a part of it. */
 
 import { existsSync, mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import path from 'node:path';
@@ -6,7 +6,7 @@ import { isRunning } from 'session-gateway-cli-kit/system-processes';
 
 /**
  * Fills a folder under a temporary name, and then renames it. If another process has created the folder meanwhile, keeps that folder.
- * Removes what killed processes have left.
+ * Removes the temporary folders of killed processes.
  * @param {string} target
  * @param {(temporary: string) => unknown} fill
  */

@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as delay } from 'node:timers/promises';
 import * as messages from 'session-gateway-cli-kit/messages';
-import { SessionUnavailableError } from './acp-session.mjs';
+import { RecoverableSessionError } from './acp-session.mjs';
 import { withDenials } from './denials.mjs';
 import * as notices from './notices.mjs';
 import { toPrompt } from './prompt.mjs';
@@ -119,7 +119,7 @@ export class Turns {
       }
       await output.send(task.isAborted ? translator.endTurn('cancelled') : translator.closeOpenCalls('The turn ended with an error.'));
       onCallsClosed();
-      if (error instanceof SessionUnavailableError) log.warn(error.message);
+      if (error instanceof RecoverableSessionError) log.warn(error.message);
       // Claude Code says its error as its last message, too.
       const isSaid = said !== '' && error.message.endsWith(said);
       const sentence = isSaid ? notices.FAILED_AS_SAID : notices.failedTurn(launch(), error);

@@ -9,7 +9,7 @@ import { signIn } from 'session-gateway-cli-kit/sign-in';
 import { listWorktrees, removeWorktree } from 'session-gateway-cli-kit/worktree';
 import { askYesNo } from './ask-yes-no.mjs';
 
-/** The hub shortens the path of a listed session to 512 bytes. A longer path of a worktree could not be found in it. */
+/** The hub shortens the path of a listed session to 512 bytes, so the session of a worktree with a longer path cannot be recognized. */
 const MAX_PATH_BYTES = 400;
 
 /**
@@ -30,11 +30,17 @@ export async function tidyWorktrees(options, { program, env, input, output }) {
   const sessions = await new HubClient({ hub: options.hub, token }).listSessions();
   const terminal = input.isTTY ? createInterface({ input, output }) : null;
   for (const { path, branch } of worktrees) {
-    const isUsed =
-      Buffer.byteLength(JSON.stringify(path)) > MAX_PATH_BYTES || sessions.some(({ metadata }) => isInside(path, metadata?.path || '/'));
+    const isTooLong = Buffer.byteLength(JSON.stringify(path)) > MAX_PATH_BYTES;
+    const hasSession = sessions.some(({ metadata }) => isInside(path, metadata?.path || '/'));
+    const finding = hasSession
+      ? 'has a session'
+      : isTooLong
+        ? 'is not removed: its path is too long to look for a session'
+        : 'has no session';
     const line = `${path} (branch ${branch})`.replaceAll(/[\p{Cc}\p{Cf}]/gu, ' ');
-    output.write(`${line}: ${isUsed ? 'has a session' : 'has no session'}\n`);
-    if (isUsed || !terminal || !(await askYesNo(terminal, 'Remove this worktree? Its branch remains.'))) continue;
+    output.write(`${line}: ${finding}\n`);
+    if (hasSession || isTooLong || !terminal) continue;
+    if (!(await askYesNo(terminal, 'Remove this worktree? Its branch remains.'))) continue;
     const failure = await removeWorktree(root, path).catch((error) => error);
     output.write(failure ? `Not removed. ${failure.message}\n` : 'Removed.\n');
   }

@@ -57,6 +57,14 @@ test('without a terminal, the worktrees are only listed', async (t) => {
   assert.ok(isThere('one'));
 });
 
+test('a worktree whose path is too long to look for a session is kept without a question', async (t) => {
+  const { dir, git, run, isThere } = await setUpWorktrees(t, ['used']);
+  const long = ['x', 'y'].map((letter) => letter.repeat(200)).join('/');
+  git('worktree', 'add', '-b', 'long', path.join(dir, '.worktrees', long));
+  assert.match(await run('y'), /: is not removed: its path is too long to look for a session\n/);
+  assert.ok(isThere(long));
+});
+
 test('a worktree that contains another worktree is not removed', async (t) => {
   const { dir, run, isThere } = await setUpWorktrees(t, ['used', 'outer']);
   const outer = path.join(dir, '.worktrees', 'outer');

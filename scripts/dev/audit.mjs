@@ -5,6 +5,7 @@
 import { spawnSync } from 'node:child_process';
 import { parseCommandLine } from '../lib/command-line.mjs';
 import { main, UserError } from '../lib/errors.mjs';
+import { parseJson } from '../lib/json.mjs';
 import { ROOT } from '../lib/paths.mjs';
 
 const USAGE = `Usage: npm run audit
@@ -34,7 +35,7 @@ function auditCrates() {
 /** @returns {boolean} whether the npm packages passed, or could not be checked */
 function auditPackages() {
   const { stdout } = runSync('npm', ['audit', '--json']);
-  const { metadata } = parseJson(stdout);
+  const { metadata } = parseJson(String(stdout)) ?? {};
   if (!metadata) {
     console.log('Skipped: known vulnerabilities of the npm packages, because the npm registry cannot be reached.');
     return true;
@@ -43,14 +44,6 @@ function auditPackages() {
   if (total === 0) console.log('No npm package has a known vulnerability.');
   else console.log(`${total} npm packages have known vulnerabilities. List them with: npm audit`);
   return total === 0;
-}
-
-function parseJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return {};
-  }
 }
 
 /**

@@ -7,7 +7,7 @@ import { inProject } from '../lib/paths.mjs';
 import { runOnTerminal } from '../lib/run.mjs';
 import { setup } from '../build/setup.mjs';
 
-const MAX = 1000;
+const MAX_VALUE = 1000;
 
 const USAGE = `Usage: npm run soak:agents -- [options]
 
@@ -15,8 +15,8 @@ Serves sessions of a scripted agent with one process in simulated time, with use
 queue, forks, restarts, crashes of agents, lost connections, sleep of the computer. Checks that nothing grows: objects, timers,
 processes, listeners, files, memory (cli/test/soak.test.mjs). A day with 20 sessions takes minutes.
 
-  --hours N     simulated hours (default 24, at most ${MAX})
-  --sessions N  number of sessions (default 20, at most ${MAX})
+  --hours N     simulated hours (default 24, at most ${MAX_VALUE})
+  --sessions N  number of sessions (default 20, at most ${MAX_VALUE})
   --help        this text`;
 
 await main(async () => {
@@ -25,8 +25,8 @@ await main(async () => {
     sessions: { type: 'string', default: '20' },
   });
   for (const [name, value] of Object.entries({ hours, sessions })) {
-    if (!(/^[1-9]\d*$/.test(value) && Number(value) <= MAX)) {
-      throw new UsageError(`--${name} must be a number from 1 to ${MAX}, not ${value}.`, USAGE);
+    if (!(/^[1-9]\d*$/.test(value) && Number(value) <= MAX_VALUE)) {
+      throw new UsageError(`--${name} must be a number from 1 to ${MAX_VALUE}, not ${value}.`, USAGE);
     }
   }
   await setup();

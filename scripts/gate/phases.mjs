@@ -15,7 +15,7 @@ import { QUARANTINE } from './quarantine.mjs';
  * - `browser`: tests of the console in a browser
  * A check of test files runs several files at a time itself.
  */
-export const PHASES = { build: 2, pure: 1, runtime: 1, browser: 1 };
+const PHASES = { build: 2, pure: 1, runtime: 1, browser: 1 };
 
 /**
  * The phases with real clocks. Their test files run in each run, although they passed before, and once more, alone, if their failures are all

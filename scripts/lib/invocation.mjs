@@ -3,7 +3,7 @@
 import { IS_PACKAGE } from './paths.mjs';
 
 /** The command of the npm package, which also works in a shell where the package is installed globally. */
-export const PACKAGE_COMMAND = 'npx session-gateway-hub';
+const PACKAGE_COMMAND = 'npx session-gateway-hub';
 
 /** The name of the command that starts the hub. In the npm package, the hub starts without a command. */
 export const HUB_COMMAND = IS_PACKAGE ? '' : 'dev';

@@ -11,7 +11,7 @@ import { atLeast, MIN_NODE, NODE_PACKAGES } from './versions.mjs';
 const nodeFolder = path.join(TOOLS_DIR, 'node');
 const pinnedPackage = NODE_PACKAGES[`${process.platform}-${process.arch}`];
 
-export const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
+const ownNodeIsNewEnough = atLeast(process.versions.node, MIN_NODE);
 
 /** Returns the path of the Node binary for wrangler and the tests. @throws {UserError} when the binary is not installed */
 export function nodeBinary() {

@@ -11,6 +11,7 @@ use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{DIRECTORY, DatabaseNumber, Databases, binding, count_namespaces, find};
 use crate::store::{Database, DbError};
+
 /// The cache forgets all places when it has this many.
 const MAX_CACHED_PLACES: usize = 10_000;
 

@@ -53,8 +53,9 @@ pub fn is_credential_sent(method: &str, path: &str) -> bool {
     needs_credential(path) || !is_read(method)
 }
 
-/// Refuses a credential that was revoked: a worker accepts it until its cached answer expires.
-pub async fn refuse_revoked(hub: &Hub, credential: Option<&Credential>) -> Result<(), ErrorResponse> {
+/// Refuses a revoked credential, which a worker accepts until its cached answer expires. Asks the database about a credential that the
+/// object's storage does not know.
+pub async fn refuse_unconfirmed(hub: &Hub, credential: Option<&Credential>) -> Result<(), ErrorResponse> {
     match credential {
         Some(credential) if !hub.confirm_credential(credential).await? => Err(ErrorResponse::revoked(credential)),
         _ => Ok(()),
@@ -186,8 +187,9 @@ impl RoutedRequest {
         }
     }
 
-    /// Refuses a revoked credential, which a worker may still have in its cache. A token or a push subscription that is created with
-    /// the credential would outlive the revocation. Must be repeated after a write with [`credential_value`](Self::credential_value).
+    /// Refuses a credential whose revocation the object's storage shows. A worker may still have the credential in its cache. A token or
+    /// a push subscription that is created with the credential would outlive the revocation. Must be repeated after a write with
+    /// [`credential_value`](Self::credential_value).
     pub fn refuse_revoked(&self) -> Result<(), ErrorResponse> {
         match self.credential().filter(|credential| self.hub.is_revoked(credential)) {
             Some(credential) => Err(ErrorResponse::revoked(credential)),
@@ -195,7 +197,7 @@ impl RoutedRequest {
         }
     }
 
-    /// Whether the credential needs no check with [`refuse_revoked`]: only writes do.
+    /// Whether the credential needs no check with [`refuse_unconfirmed`]: only writes do.
     pub fn is_confirmed(&self) -> bool {
         is_read(self.request.method().as_str()) || matches!(self.credential(), None | Some(Credential::Shared))
     }

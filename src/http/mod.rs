@@ -44,7 +44,7 @@ use http::Method;
 
 use crate::hub::Hub;
 use error::ErrorResponse;
-use extract::{RoutedRequest, decode_params, refuse_revoked};
+use extract::{RoutedRequest, decode_params, refuse_unconfirmed};
 use response::{Reply, Response, to_response};
 
 struct Route {
@@ -192,7 +192,7 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
                 return Ok((route.handle)(request));
             }
             return Ok(Box::pin(async move {
-                refuse_revoked(&request.hub, request.credential()).await?;
+                refuse_unconfirmed(&request.hub, request.credential()).await?;
                 (route.handle)(request).await
             }));
         }

@@ -70,6 +70,7 @@ impl Edge {
         to_response(reply)
     }
 
+    /// Answers with the token of a device. `selector` is empty, and `device` unused, for the secret of a request: its row has the device.
     async fn claim_token(
         &self,
         selector: &str,

@@ -88,14 +88,14 @@ fn take_answer<T: DeserializeOwned>(
 /// CLI's response unchanged.
 pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     request.discard_body();
-    let w = request.load_workspace().await?;
+    let workspace = request.load_workspace().await?;
     let (method, id) = match request.param("ruleId") {
         Ok(rule) => (Method::RevokeSessionRule, rule),
         Err(_) => (Method::ReadPermissionRequest, request.param("requestId")?),
     };
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
     let params = Json::object(&[("id", Json::of(&id)), ("part", Json::of(&part))]);
-    Ok(JsonText::of(request.hub.call_method(&w, method, params.text()).await))
+    Ok(JsonText::of(request.hub.call_method(&workspace, method, params.text()).await))
 }
 
 /// Validates `answers`: a map from question to array of strings, or to an object `{answers: array of strings}`.

@@ -92,8 +92,8 @@ impl Hub {
         hub.end_interrupted_revocations();
         // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
         // second call would cost another write.
-        let woken = Arc::clone(&hub);
-        hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
+        let hub_of_task = Arc::clone(&hub);
+        hub.rt.spawn(Box::pin(async move { hub_of_task.turn().set_next_alarm() }));
         hub
     }
 

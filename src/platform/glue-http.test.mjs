@@ -26,8 +26,8 @@ function requestWithBody(chunks, declared) {
   return { reads, declared, request: { body: { getReader: () => reader } } };
 }
 
-/** The chunks of a body that stalls after them, until it is cancelled. */
-function stallingAfter(...chunks) {
+/** The chunks of a body that then stalls until it is cancelled. */
+function stallingChunks(...chunks) {
   const { promise, resolve } = Promise.withResolvers();
   return {
     next: async () => (chunks.length > 0 ? { value: chunks.shift() } : promise),
@@ -36,12 +36,12 @@ function stallingAfter(...chunks) {
 }
 
 describe('the rest of a refused body', () => {
-  /** A request whose body has this many chunks of 1,000 bytes, and then ends or pauses. */
-  function refusedRequest(chunks, { pauses = false } = {}) {
+  /** A request whose body has `chunkCount` chunks of 1,000 bytes, and then ends or pauses. */
+  function refusedRequest(chunkCount, { pauses = false } = {}) {
     const counts = { sent: 0, cancelled: false };
     const body = new ReadableStream({
       pull(controller) {
-        if (counts.sent < chunks) {
+        if (counts.sent < chunkCount) {
           counts.sent += 1;
           controller.enqueue(new Uint8Array(1_000));
         } else if (!pauses) controller.close();
@@ -159,7 +159,7 @@ describe('the body of a request', () => {
   test('fails when the client stalls or disconnects', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     for (const declared of [undefined, LIMIT]) {
-      const stalled = read(requestWithBody(stallingAfter(new Uint8Array(10)), declared));
+      const stalled = read(requestWithBody(stallingChunks(new Uint8Array(10)), declared));
       await new Promise((resolve) => setImmediate(resolve));
       t.mock.timers.tick(15_000);
       assert.equal(await stalled, 'stalled');

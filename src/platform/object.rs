@@ -25,7 +25,7 @@ use super::upload::JsUpload;
 use crate::auth::token::{Credential, SecretId};
 use crate::http::edge::{METRICS_PATH, split_url};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::{ExternalBody, is_credential_sent, is_upload, refuse_revoked};
+use crate::http::extract::{ExternalBody, is_credential_sent, is_upload, refuse_unconfirmed};
 use crate::http::{events, respond};
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::Upgrade;
@@ -289,7 +289,7 @@ impl NamespaceObject {
         match events::parse_request(&running.hub, query, last_event_id, format).await {
             Ok(events) => {
                 // The last await: after it, a revocation closes the socket.
-                if let Err(error) = refuse_revoked(&running.hub, credential.as_ref()).await {
+                if let Err(error) = refuse_unconfirmed(&running.hub, credential.as_ref()).await {
                     return Ok(convert::to_js_error(error));
                 }
                 let accepted = self.accept(running, running.hub.has_room_for_socket())?;

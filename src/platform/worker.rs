@@ -44,7 +44,7 @@ use crate::model::ids::uuid_v7;
 use crate::model::namespace::Namespace;
 use crate::wire::engineio::open_frame;
 
-/// The largest body of `POST /api/auth` and of the requests of new devices, in bytes.
+/// The largest body of `POST /api/auth`, of the requests of new devices, and of answers from notifications, in bytes.
 const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// How long the worker waits for the object in addition to the timeout of an RPC call, in milliseconds. A request may wait for a
 /// stalled database, and the request that resumes a session waits until the session is active.

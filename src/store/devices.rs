@@ -113,9 +113,9 @@ const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at,
 /// limit of wrong guesses.
 const DELETE_UNUSABLE: &str = "DELETE FROM pairings WHERE expires_at <= ?2 OR selector = ?1 AND wrong_guesses >= ?3";
 
-/// Inserts a code, unless the selector is in use, the namespace has too many codes, or the credential is revoked. `?1`: selector, `?2`: hash of the code, `?3`: claim
-/// hash, `?4`: id of the device, `?5`: namespace or NULL, `?6`: name or NULL, `?7`: kind or NULL, `?8`: 1 if approved or NULL,
-/// `?9`: claims, `?10`: now, `?11`: expiry, `?12`: the limit, `?13`: the credential.
+/// Inserts a code, unless the selector is in use, the namespace has too many codes, or the credential is revoked. `?1`: selector, `?2`:
+/// hash of the code, `?3`: claim hash, `?4`: id of the device, `?5`: namespace or NULL, `?6`: name or NULL, `?7`: kind or NULL, `?8`: 1
+/// if approved or NULL, `?9`: claims, `?10`: now, `?11`: expiry, `?12`: the limit, `?13`: the credential.
 const INSERT_PAIRING: &str = concat!(
     "
 INSERT OR IGNORE INTO pairings (selector, code_hash, claim_hash, device_id, namespace, name, kind, is_approved, claims_left, created_at, expires_at)

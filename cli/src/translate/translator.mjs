@@ -39,18 +39,17 @@ import { describeCall } from 'session-gateway-cli-kit/activity';
 import { quirksOf } from './agents.mjs';
 import { toCommands } from './commands.mjs';
 import { retryActivity } from './model-retries.mjs';
-import { approvedOption, offeredChoices, permissionResult } from './permissions.mjs';
-import { answersByPosition, elicitationResult, questionsOfCall, toQuestions } from './questions.mjs';
+import { OpenRequests } from './open-requests.mjs';
+import { questionsOfCall, toQuestions } from './questions.mjs';
 import * as records from './records.mjs';
 import { describeRefusal, describeStop } from './sentences.mjs';
 import { STATE_UPDATES } from './state-updates.mjs';
 import { parentCallIdOf, Subagents } from './subagents.mjs';
 import { TextBuffer } from './text-buffer.mjs';
 import { ToolCalls } from './tool-calls.mjs';
-import { isKnownKind } from './tool-input.mjs';
 import { toPlanLimits } from './plan-limits.mjs';
 import { blockText } from './tool-output.mjs';
-import { MAX_INPUT_BYTES, asList, asObject, firstLine, isText, limitSize } from './values.mjs';
+import { asList, asObject, firstLine, isText, limitSize } from './values.mjs';
 
 const MAX_SUMMARY_CHARS = 200;
 /** A text of the agent that is at least this long is not said twice in a row. */
@@ -58,9 +57,6 @@ const MIN_REPEATED_CHARS = 100;
 const MAX_TODOS = 200;
 /** Limit on the JSON of one todo, in bytes. The hub accepts lists of 250,000 bytes. */
 const MAX_TODO_BYTES = 1200;
-
-/** The tool name of a question that belongs to no tool call. */
-const QUESTION_TOOL = 'AskUserQuestion';
 
 /** Matches the title that an agent generates for a session without a title. */
 const PLACEHOLDER_TITLE = /^New session - /;
@@ -86,13 +82,10 @@ class Translator {
   #quirks;
   #flavor;
   #newId;
-  #now;
   #text;
   #calls;
   #subagents;
-  /** @type {Map<string, {params: object, call?: import('./tool-calls.mjs').Call, questions: object[], isForm: boolean,
-   *   choices?: import('./permissions.mjs').Choice[]}>} */
-  #requests = new Map();
+  #requests;
   /** Whether a call was denied in this turn, and the agent has sent no text and no new call since. */
   #endsWithDenial = false;
   /** The chunks of the summaries of compactions in progress, joined, by the compaction's id. */
@@ -114,10 +107,10 @@ class Translator {
     this.#quirks = quirks;
     this.#flavor = flavor;
     this.#newId = newId;
-    this.#now = now;
     this.#text = new TextBuffer({ newId, now });
     this.#subagents = new Subagents({ newId, now });
     this.#calls = new ToolCalls({ quirks, newId, now, usedIds: [...usedIds].flatMap((id) => [`call ${id}`, `request ${id}`]) });
+    this.#requests = new OpenRequests({ calls: this.#calls, newId, now });
   }
 
   get openCalls() {
@@ -192,7 +185,7 @@ class Translator {
     const toolCall = asObject(params.toolCall);
     const questions = toolCall._meta?.qwenInteractionKind === 'user_question' ? questionsOfCall(toolCall.rawInput) : [];
     const { call, records: stored } = this.#calls.storeForRequest(toolCall, this.#subagentOf(toolCall)?.callId);
-    const added = this.#addRequest({ params, call, questions, isForm: false });
+    const added = this.#requests.add({ params, call, questions, isForm: false });
     return { records: this.#withPendingText(stored), ...added };
   }
 
@@ -201,31 +194,22 @@ class Translator {
     const call = this.#calls.find(params.toolCallId);
     const questions = toQuestions(params, call?.rawInput?.questions);
     const stored = call && !call.isStored && !call.isEnded ? this.#calls.storeForRequest({ toolCallId: params.toolCallId }).records : [];
-    const added = this.#addRequest({ params, call, questions, isForm: true });
+    const added = this.#requests.add({ params, call, questions, isForm: true });
     return { records: this.#withPendingText(stored), ...added };
   }
 
   responseTo(id, decision) {
-    const request = this.#requests.get(id);
-    if (!request) throw new Error(`There is no open request ${id}.`);
-    const { params, questions, isForm, choices } = request;
-    if (isForm) return elicitationResult(params, decision);
-    const result = permissionResult(params, decision, choices);
-    const hasAnswers = questions.length > 0 && decision.status === 'approved';
-    return hasAnswers ? { ...result, answers: answersByPosition(questions, decision.answers) } : result;
+    return this.#requests.responseTo(id, decision);
   }
 
   hasEndedCall(id) {
-    return this.#requests.get(id)?.call?.isEnded === true;
+    return this.#requests.hasEndedCall(id);
   }
 
   onPermissionResolved(id, decision) {
-    const request = this.#requests.get(id);
-    this.#requests.delete(id);
-    if (!request?.call) return [];
-    const { call, params, isForm, choices } = request;
+    const { call, isAllowed } = this.#requests.resolve(id, decision);
+    if (!call) return [];
     if (decision.status === 'approved') {
-      const isAllowed = isForm || approvedOption(params.options, decision, choices) !== undefined;
       if (!isAllowed) return this.#withPendingText(this.#calls.fail(call, 'Not run: the agent offers no approval of this call alone.'));
       this.#calls.onApproved(call);
       return [];
@@ -395,27 +379,9 @@ class Translator {
     return [{ type, ...fields }];
   }
 
-  /** Records a request. Returns the request, and `fullArguments` if the arguments of the request are shortened. */
-  #addRequest({ params, call, questions, isForm }) {
-    const id = this.#calls.newRequestId(call?.id ?? this.#newId());
-    const fullArguments = this.#argumentsOf(params, call, questions, isForm);
-    const args = limitSize(fullArguments, MAX_INPUT_BYTES);
-    const isShortened = JSON.stringify(args) !== JSON.stringify(fullArguments);
-    const kind = isKnownKind(call?.kind) ? { kind: call.kind } : {};
-    const offer = isForm || questions.length > 0 ? {} : offeredChoices(params.options, isText(args.plan));
-    this.#requests.set(id, { params, call, questions, isForm, choices: offer.choices });
-    const request = { id, tool: call?.name ?? QUESTION_TOOL, arguments: args, createdAt: this.#now(), ...kind, ...offer };
-    return { request, ...(isShortened && { fullArguments }) };
-  }
-
-  #argumentsOf({ message }, call, questions, isForm) {
-    if (questions.length > 0) return { questions };
-    return isForm ? { message } : this.#calls.inputOf(call);
-  }
-
   /** Whether a call belongs to a sub-agent that works on after the turn: it waits for an answer. */
   #isBackground(call) {
-    return call.parentId !== undefined && [...this.#requests.values()].some((request) => request.call === call);
+    return call.parentId !== undefined && this.#requests.hasRequestFor(call);
   }
 
   #describeCancel() {

@@ -56,7 +56,7 @@ const canChange = (text, place) => isChangeable(resolve(text, place), place);
 const statOf = (read, text, place) => read(resolve(text, place), { throwIfNoEntry: false });
 
 /** Whether a word is a path or a revision of git, such as `HEAD~1`, `main..dev` or `HEAD:src/a.ts`. */
-const isObject = (text, place) => !text.startsWith(':') && text.split(':').every((part) => canRead(part, place));
+const isGitObject = (text, place) => !text.startsWith(':') && text.split(':').every((part) => canRead(part, place));
 
 /** Whether each kind of arguments accepts a word. @type {Record<string, (text: string, place: CommandPlace) => boolean>} */
 const KINDS = {
@@ -67,7 +67,7 @@ const KINDS = {
   lines: (text) => /^\d+(,(\d+|\$))?p$/.test(text),
   format: (text) => text.startsWith('+'),
   path: (text, place) => text === '-' || canRead(text, place),
-  object: isObject,
+  object: isGitObject,
   package: (text, place) => canRead(text.replace(/\/\.\.\.$/, ''), place),
   // Pytest reads further arguments from a file `@FILE`.
   testcase: (text, place) => !text.startsWith('@') && canRead(text.split('::', 1)[0], place),

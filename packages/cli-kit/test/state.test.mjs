@@ -45,7 +45,7 @@ test('the last handled seq is stored per session, not per tag', (t) => {
   third.release();
 });
 
-test('a message that was handled before an earlier message stays handled after a restart, and `lastSeq` passes it once no message waits', (t) => {
+test('a message that was handled out of order stays handled after a restart, and `lastSeq` passes it when all earlier messages are handled', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const first = store.openSession('/dir');
   first.attach('one', 7);
@@ -61,7 +61,7 @@ test('a message that was handled before an earlier message stays handled after a
   second.release();
 });
 
-test('the value of an agent is stored per session, not per tag', (t) => {
+test('what an agent saves is stored per session, not per tag', (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const saved = { cwd: '/dir/sub', env: { A: '1', B: null } };
   const first = store.openSession('/dir');
@@ -87,7 +87,7 @@ test('one process at a time serves a session', (t) => {
   store.openSession('/dir').release();
 });
 
-test('the error for a session whose lock is of a lost container names the file to delete', { skip: process.platform !== 'linux' }, (t) => {
+test('the error for a session that a removed container locked names the file to delete', { skip: process.platform !== 'linux' }, (t) => {
   const store = new StateStore({ home: tempDir(t), hub: 'http://hub', namespace: 'a' });
   const { lockFile } = store.openSession('/dir');
   const lock = JSON.parse(readFileSync(lockFile, 'utf8'));

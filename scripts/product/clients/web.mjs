@@ -6,6 +6,7 @@
 import http from 'node:http';
 import https from 'node:https';
 import { Recorder, deferred, withTimeout } from '../../lib/await.mjs';
+import { parseJson } from '../../lib/json.mjs';
 
 /** @typedef {http.IncomingMessage & {upgraded?: import('node:stream').Duplex}} Response `upgraded`: the socket of an upgrade */
 
@@ -38,14 +39,6 @@ async function readText(response) {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function parseJson(body) {
-  try {
-    return JSON.parse(body);
-  } catch {
-    return undefined;
-  }
-}
-
 /**
  * @param {string} request
  * @param {Response} response
@@ -53,7 +46,13 @@ function parseJson(body) {
  * @returns {Answer}
  */
 function toAnswer(request, { statusCode, headers }, text) {
-  return { request, status: statusCode, headers: /** @type {Record<string, string>} */ (headers), text, body: parseJson(text) };
+  return {
+    request,
+    status: statusCode,
+    headers: /** @type {Record<string, string>} */ (headers),
+    text,
+    body: parseJson(text) ?? undefined,
+  };
 }
 
 const UPGRADE = {

@@ -11,7 +11,7 @@ import { deploymentFolder } from '../../lib/paths.mjs';
 import { SECRET_NAME } from './config.mjs';
 
 /** The namespace of the smoke test. */
-export const SMOKE_NAMESPACE = 'smoke';
+const SMOKE_NAMESPACE = 'smoke';
 
 /** The file with the access token, for `wrangler deploy --secrets-file`. @param {string} env */
 export const secretsFile = (env) => path.join(deploymentFolder(env), 'secrets.json');

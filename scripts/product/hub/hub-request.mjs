@@ -2,6 +2,7 @@
 
 import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
 import { UserError } from '../../lib/errors.mjs';
+import { parseJson } from '../../lib/json.mjs';
 
 const TIMEOUT_MS = 15_000;
 
@@ -41,13 +42,4 @@ export async function requestHub({ hub, token }, method, path, body) {
         ? `The log of the hub has more about the request ${id}.`
         : undefined,
   );
-}
-
-/** @param {string} text */
-function parseJson(text) {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return null;
-  }
 }

@@ -5,11 +5,12 @@ import { open } from 'node:fs/promises';
 import { createInterface } from 'node:readline';
 import { UserError } from '../../lib/errors.mjs';
 import { commandLine } from '../../lib/invocation.mjs';
+import { parseJson } from '../../lib/json.mjs';
 import { requestAsOperator, isNamespace } from './operator.mjs';
 
-export const FORMAT = 'session-gateway-namespace';
+const FORMAT = 'session-gateway-namespace';
 /** Increased when a hub can no longer import older files. */
-export const FORMAT_VERSION = 1;
+const FORMAT_VERSION = 1;
 
 /** A chunk of an import has at most this many rows and, if it has more than one row, about this many characters. */
 const MAX_CHUNK_ROWS = 500;
@@ -56,15 +57,6 @@ const toLine = (row) => JSON.stringify(row).replace(/[\u2028\u2029]/g, (separato
 /** @param {string} file */
 const readLines = (file) => createInterface({ input: createReadStream(file), crlfDelay: Number.POSITIVE_INFINITY });
 
-/** @param {string} line @returns {any} null if the line is no JSON object */
-function parseLine(line) {
-  try {
-    return JSON.parse(line);
-  } catch {
-    return null;
-  }
-}
-
 /**
  * Checks that a file is a complete export.
  * @param {string} file
@@ -76,10 +68,10 @@ export async function checkExport(file) {
   let lines = 0;
   let last = '';
   for await (const line of readLines(file)) {
-    header ??= parseLine(line);
+    header ??= parseJson(line);
     if (header?.format !== FORMAT) throw invalid('its first line does not say so');
     lines += 1;
-    if (parseLine(line) === null) throw invalid(`its line ${lines} is not JSON`);
+    if (parseJson(line) === null) throw invalid(`its line ${lines} is not JSON`);
     last = line;
   }
   if (header === undefined) throw invalid('it is empty');
@@ -87,7 +79,7 @@ export async function checkExport(file) {
     throw new UserError(`${file} has the version ${header.version} of the format; this command reads ${FORMAT_VERSION}.`);
   }
   if (!isNamespace(header.namespace)) throw invalid('its first line names no namespace');
-  if (lines < 2 || parseLine(last)?.rows !== lines - 2) throw invalid('its end is missing');
+  if (lines < 2 || parseJson(last)?.rows !== lines - 2) throw invalid('its end is missing');
   return { namespace: header.namespace, rows: lines - 2 };
 }
 
@@ -127,7 +119,7 @@ async function sendRows(send, { file, rows }, update) {
   for await (const line of readLines(file)) {
     number += 1;
     if (number === 1 || number === rows + 2) continue;
-    const row = parseLine(line);
+    const row = parseJson(line);
     if (chars + line.length > MAX_CHUNK_CHARS || chunk.length === MAX_CHUNK_ROWS) await flush();
     chunk.push(row);
     chars += line.length;

@@ -12,7 +12,7 @@ const TABLE = readFileSync(inProject('src', 'http', 'mod.rs'), 'utf8')
 export const ROUTES = [...TABLE.matchAll(/^ {4}([A-Z]+) "([^"]+)" => /gm)].map(([, method, route]) => ({ method, route }));
 
 /** The routes of docs/openapi.yaml, including the routes that the worker itself serves. @type {{method: string, route: string}[]} */
-export const DESCRIBED_ROUTES = OPERATIONS.map(({ method, route }) => ({ method, route }));
+const DESCRIBED_ROUTES = OPERATIONS.map(({ method, route }) => ({ method, route }));
 
 /**
  * Finds the described route of a path, which may have a query.

@@ -81,7 +81,7 @@ pub fn deadline_key(owner: &Owner) -> String {
     }
 }
 
-/// Returns the owner of an [`deadline_key`].
+/// Returns the owner of a [`deadline_key`].
 pub fn alive_owner(key: &str) -> Option<Owner> {
     let (kind, id) = key.strip_prefix(ALIVE)?.split_once(':')?;
     match kind {

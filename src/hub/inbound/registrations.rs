@@ -131,7 +131,7 @@ impl Hub {
 
     /// Waits for the end of the burst, then writes the attachment of each socket in `unwritten_attachments`.
     async fn write_attachments_after_burst(&self) {
-        self.await_burst_end(1, |turn| turn.unwritten_attachments.len()).await;
+        self.await_burst_end(1, |state| state.unwritten_attachments.len()).await;
         let mut turn = self.turn();
         let conns: BTreeSet<ConnId> = std::mem::take(&mut turn.unwritten_attachments).into_iter().collect();
         for conn in conns {

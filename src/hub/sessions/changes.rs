@@ -97,7 +97,7 @@ impl<'a> Changes<'a> {
         let is_presence_changed = presence_of(before) != presence_of(after) || modes_of(before) != modes_of(after);
         let is_state_changed = before.agent_state_version != after.agent_state_version;
         let todos = after.todos.as_ref().filter(|todos| before.todos.as_ref() != Some(todos));
-        let is_dated = is_state_changed || todos.is_some() || before.updated_at != after.updated_at;
+        let has_new_time = is_state_changed || todos.is_some() || before.updated_at != after.updated_at;
         let presence = if is_presence_changed { Self::presence(after) } else { Self::default() };
         let is_metadata_changed = before.metadata_version != after.metadata_version;
         let base = if is_metadata_changed { presence.with_metadata(after) } else { presence };
@@ -111,7 +111,7 @@ impl<'a> Changes<'a> {
             agent_state_bytes: state.agent_state_bytes,
             agent_state_version: is_state_changed.then_some(after.agent_state_version),
             todos,
-            updated_at: base.updated_at.or(is_dated.then_some(after.updated_at)),
+            updated_at: base.updated_at.or(has_new_time.then_some(after.updated_at)),
             ..base
         }
     }

@@ -1,7 +1,6 @@
 //! The presence of a session: whether the session is active, and whether its agent is thinking. The CLI reports the presence
 //! with `session-alive` and `session-end` (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
 
-use crate::hub::turn::Turn;
 use std::sync::Arc;
 
 use futures::future::join_all;
@@ -11,6 +10,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
+use crate::hub::turn::Turn;
 use crate::hub::write::large;
 use crate::hub::write::lookups::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
@@ -63,7 +63,7 @@ impl Hub {
         if !may_reopen(&self.turn()) {
             return Ok(None);
         }
-        self.with_field(id, large::metadata, |state, metadata| Ok(metadata.filter(|_| may_reopen(state)))).await
+        self.with_field(id, large::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.

@@ -86,8 +86,8 @@ impl Hub {
     async fn commit_until_empty(&self) {
         loop {
             // A message that waits for a lookup counts as a burst: the messages queued behind it share the lookup.
-            self.await_burst_end(BURST_CHANGES, |turn| {
-                turn.write_queue.queued_changes() + BURST_CHANGES * turn.unknown_local_ids.len()
+            self.await_burst_end(BURST_CHANGES, |state| {
+                state.write_queue.queued_changes() + BURST_CHANGES * state.unknown_local_ids.len()
             })
             .await;
             let (mut batch, lookup) = {

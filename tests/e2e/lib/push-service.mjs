@@ -8,7 +8,7 @@ import { Recorder } from '../../../scripts/lib/await.mjs';
 const parsePart = (part) => JSON.parse(Buffer.from(part, 'base64url').toString());
 
 /** Parses a VAPID header (RFC 8292): its claims and its key. @throws {Error} if the signature is invalid */
-export function parseVapid(authorization) {
+function parseVapid(authorization) {
   const [, token, key] = /^vapid t=([\w.-]+), k=([\w-]+)$/.exec(authorization);
   const [head, claims, signature] = token.split('.');
   const point = Buffer.from(key, 'base64url');

@@ -14,7 +14,7 @@ export const SIGN_IN_PATH = '/sign-in';
 /** Returns the code in the fragment of the page's address, such as `https://hub.example.com/pair#ABCD-EFGH`, or null. */
 export const codeOfPage = (): string | null => ([PAIR_PATH, SIGN_IN_PATH].includes(pagePath()) ? parseCode(location.hash.slice(1)) : null);
 
-export const CODE_HELP = 'A code has 8 letters and digits, such as ABCD-EFGH.';
+const CODE_HELP = 'A code has 8 letters and digits, such as ABCD-EFGH.';
 
 /** Returns the code as it is shown, or null if the text is no code. Case, spaces and hyphens do not matter. */
 export function parseCode(text: string): string | null {

@@ -27,7 +27,7 @@ type SessionForStatus = Pick<
 > & { metadata: Session['metadata'] | SessionSummary['metadata']; mode?: Session['mode'] };
 
 /** Returns what a session does. `pendingCount`: the number of its pending requests. */
-export function activityOf(session: SessionForStatus, pendingCount: number, now: number): Activity {
+function activityOf(session: SessionForStatus, pendingCount: number, now: number): Activity {
   if (!session.active) return isArchived(session) || hasEnded(session) ? 'ended' : 'offline';
   if (session.disconnected) return 'offline';
   if (pendingCount > 0) return 'waiting';

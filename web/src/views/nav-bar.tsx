@@ -34,7 +34,7 @@ function NavLink({ to, label, Icon }: (typeof LINKS)[number]) {
 }
 
 /** The number of items that wait for the user. */
-export function WaitingBadge() {
+function WaitingBadge() {
   const count = waitingCount.value;
   return count === 0 ? null : (
     <span class="badge">

@@ -13,7 +13,7 @@ interface Options {
 }
 
 /** A page of an inbox with five requests of the session `a`, two on each page. */
-export function inboxPage({ cursor = '1' }: { cursor?: string }) {
+function inboxPage({ cursor = '1' }: { cursor?: string }) {
   const numbers = { 1: ['1', '2'], 2: ['3', '4'], 3: ['5'] }[cursor] ?? [];
   const items = numbers.map((id) => ({
     kind: 'request',
@@ -95,7 +95,7 @@ export function setup(count: number, streamStart: Promise<void> | null = null) {
 }
 
 /** A page of the list. Its cursor is the number of the next page. */
-export function listPage(pages: string[][], { cursor = '0', archived }: { cursor?: string; archived?: string }) {
+function listPage(pages: string[][], { cursor = '0', archived }: { cursor?: string; archived?: string }) {
   const next = Number(cursor) + 1;
   const sessions = (pages[Number(cursor)] ?? []).map((id) => summary(id, archived ? 'archived' : 'running'));
   return next < pages.length ? { sessions, nextCursor: String(next) } : { sessions };
