@@ -64,6 +64,12 @@ impl Json {
         Self::of(&Members(members))
     }
 
+    /// Creates an object like [`object`](Self::object), without the members that are `None`.
+    pub fn object_of_some<const N: usize>(members: [(&str, Option<Self>); N]) -> Self {
+        let present = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
+        Self::object(&present.collect::<Vec<_>>())
+    }
+
     pub fn null() -> Self {
         Self::from(RawValue::NULL)
     }

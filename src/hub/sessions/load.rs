@@ -259,7 +259,10 @@ impl Hub {
         match needs {
             Needs::Session(related) => self.load_session_with(id, related).await,
             Needs::Related(related) => self.load_related(id, related).await,
-            Needs::Unlocked(unlocked) => Ok(drop(unlocked.await)),
+            Needs::Unlocked(unlocked) => {
+                let _ = unlocked.await;
+                Ok(())
+            }
             Needs::LocalIds(_) if *lookups == MAX_LOOKUPS => Err(Error::Unavailable(NOT_LOOKED_UP.into())),
             Needs::LocalIds(unknown) => {
                 *lookups += 1;

@@ -100,7 +100,9 @@ impl InFlight {
         let operations = self.operations_of(session);
         operations.locks -= 1;
         if operations.locks == 0 {
-            operations.lock_waiters.drain(..).for_each(|waiter| drop(waiter.send(())));
+            for waiter in operations.lock_waiters.drain(..) {
+                let _ = waiter.send(());
+            }
         }
         self.remove_if_idle(session);
     }
