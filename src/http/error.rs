@@ -106,8 +106,8 @@ impl ErrorResponse {
 
     pub fn body(&self) -> String {
         let (error, code) = (Some(Json::of(&self.message)), Some(Json::of(self.code)));
-        let field = self.field.as_ref().map(|field| Json::of(field));
-        Json::object_of_some([("error", error), ("code", code), ("field", field)]).text().to_owned()
+        let field = self.field.as_ref().map(Json::of);
+        Json::object_of_some(&[("error", error), ("code", code), ("field", field)]).text().to_owned()
     }
 }
 

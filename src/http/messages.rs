@@ -77,7 +77,7 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     let attachments = attachments.map(|list| Json::of(&list));
     let content = [("type", Some(Json::of("text"))), ("text", Some(Json::of(&text))), ("attachments", attachments)];
     let meta = Json::object(&[("sentFrom", Json::of("web"))]);
-    let members = [("role", Json::of("user")), ("content", Json::object_of_some(content)), ("meta", meta)];
+    let members = [("role", Json::of("user")), ("content", Json::object_of_some(&content)), ("meta", meta)];
     let draft = Draft::of_web_client(id, body.local_id, Json::object(&members));
     let draft = if hold && !has_attachments { draft.hold_if_inactive() } else { draft };
     let local_id = draft.local_id().map(str::to_owned);
@@ -91,10 +91,10 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     };
     let (id, seq) = ids.map(|(id, seq)| (Json::of(&id), Json::of(&seq))).unzip();
     let (local_id, created_at) = (Some(Json::of(&local_id)), Some(Json::of(&created_at)));
-    let message = Json::object_of_some([("id", id), ("seq", seq), ("localId", local_id), ("createdAt", created_at)]);
+    let message = Json::object_of_some(&[("id", id), ("seq", seq), ("localId", local_id), ("createdAt", created_at)]);
     let held = is_held.then(|| Json::of(&true));
     let members = [("ok", Some(Json::of(&true))), ("held", held), ("message", Some(message))];
-    Ok(JsonText::serialize(&Json::object_of_some(members)))
+    Ok(JsonText::serialize(&Json::object_of_some(&members)))
 }
 
 /// `GET /api/sessions/:id/held-messages`.

@@ -75,7 +75,7 @@ impl Edge {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =
                     [("status", status), ("device", Some(device)), ("token", token), ("namespace", namespace)];
-                return Ok(JsonText::serialize(&Json::object_of_some(members)));
+                return Ok(JsonText::serialize(&Json::object_of_some(&members)));
             }
             Claim::Pending => return Ok(JsonText::wrap("status", "pending")),
             Claim::Denied => Error::PairingDenied,

@@ -14,14 +14,14 @@ pub async fn git_status(request: RoutedRequest) -> Reply {
     let path = query.text("path")?;
     check_path("path", path.unwrap_or_default())?;
     let params = [("cwd", Some(Json::of(&w.path))), ("filePath", path.map(Json::of)), parse_offset(&query)?];
-    forward(&request, &w, Method::GitStatus, params).await
+    forward(&request, &w, Method::GitStatus, &params).await
 }
 
 pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
     let w = request.load_workspace().await?;
     let query = request.query()?;
     let params = [("cwd", Some(Json::of(&w.path))), parse_staged(&query)?];
-    forward(&request, &w, Method::GitDiffNumstat, params).await
+    forward(&request, &w, Method::GitDiffNumstat, &params).await
 }
 
 pub async fn git_diff_file(request: RoutedRequest) -> Reply {
@@ -29,14 +29,14 @@ pub async fn git_diff_file(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let path = Some(Json::of(parse_file_path(&query)?));
     let params = [("cwd", Some(Json::of(&w.path))), ("filePath", path), parse_staged(&query)?];
-    forward(&request, &w, Method::GitDiffFile, params).await
+    forward(&request, &w, Method::GitDiffFile, &params).await
 }
 
 pub async fn read_file(request: RoutedRequest) -> Reply {
     let w = request.load_workspace().await?;
     let query = request.query()?;
     let path = Some(Json::of(parse_file_path(&query)?));
-    forward(&request, &w, Method::ReadFile, [("path", path)]).await
+    forward(&request, &w, Method::ReadFile, &[("path", path)]).await
 }
 
 pub async fn find_files(request: RoutedRequest) -> Reply {
@@ -55,24 +55,24 @@ pub async fn list_directory(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
-    forward(&request, &w, Method::ListDirectory, [("path", Some(Json::of(path))), parse_offset(&query)?]).await
+    forward(&request, &w, Method::ListDirectory, &[("path", Some(Json::of(path))), parse_offset(&query)?]).await
 }
 
 pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
     let w = request.load_workspace().await?;
     let agent = w.agent.as_deref().unwrap_or_else(|| request.hub.config.vocabulary.default_agent());
-    forward(&request, &w, Method::ListSlashCommands, [("agent", Some(Json::of(agent)))]).await
+    forward(&request, &w, Method::ListSlashCommands, &[("agent", Some(Json::of(agent)))]).await
 }
 
 pub async fn list_skills(request: RoutedRequest) -> Reply {
     let w = request.load_workspace().await?;
-    forward(&request, &w, Method::ListSkills, []).await
+    forward(&request, &w, Method::ListSkills, &[]).await
 }
 
 /// A parameter of a method; absent if it is `None`.
 type Param = (&'static str, Option<Json>);
 
-async fn forward<const N: usize>(request: &RoutedRequest, w: &Workspace, method: Method, params: [Param; N]) -> Reply {
+async fn forward(request: &RoutedRequest, w: &Workspace, method: Method, params: &[Param]) -> Reply {
     Ok(JsonText::of(request.hub.call_method(w, method, Json::object_of_some(params).text()).await))
 }
 

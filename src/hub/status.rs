@@ -54,9 +54,9 @@ impl Hub {
             ("sessions", counted(["total", "active"], counts.sessions, counts.active_sessions)),
             ("machines", counted(["total", "online"], counts.machines, counts.online_machines)),
             ("messages", number(counts.messages)),
-            ("storage", Json::object_of_some(storage)),
+            ("storage", Json::object_of_some(&storage)),
             ("sockets", counted(["clis", "webClients"], clis, web_clients)),
-            ("database", Json::object_of_some(database)),
+            ("database", Json::object_of_some(&database)),
             ("faults", Json::of(&self.telemetry.faults())),
             ("pushes", Json::of(&self.push_log().into_iter().take(MAX_PUSHES).collect::<Vec<_>>())),
         ]))

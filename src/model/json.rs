@@ -65,8 +65,8 @@ impl Json {
     }
 
     /// Creates an object like [`object`](Self::object), without the members that are `None`.
-    pub fn object_of_some<const N: usize>(members: [(&str, Option<Self>); N]) -> Self {
-        let present = members.into_iter().filter_map(|(name, value)| Some((name, value?)));
+    pub fn object_of_some(members: &[(&str, Option<Self>)]) -> Self {
+        let present = members.iter().filter_map(|(name, value)| Some((*name, value.clone()?)));
         Self::object(&present.collect::<Vec<_>>())
     }
 

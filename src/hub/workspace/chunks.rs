@@ -38,7 +38,7 @@ impl<'a> ChunkedUpload<'a> {
             let bytes = body.file_bytes() - offset;
             let timeout_ms = self.hub.upload_timeout_ms(bytes);
             let call = self.open_call(timeout_ms).await.map_err(to_upload_error)?;
-            let params = Json::object_of_some([
+            let params = Json::object_of_some(&[
                 ("content", Some(Json::of(""))),
                 ("uploadId", Some(Json::of(&self.id))),
                 ("offset", Some(Json::of(&offset))),
