@@ -92,8 +92,7 @@ impl Hub {
         hub.end_interrupted_revocations();
         // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
         // second call would cost another write.
-        let woken = Arc::clone(&hub);
-        hub.rt.spawn(Box::pin(async move { woken.turn().set_next_alarm() }));
+        hub.spawn(|woken| async move { woken.turn().set_next_alarm() });
         hub
     }
 
