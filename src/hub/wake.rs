@@ -1,6 +1,5 @@
 //! Restoring a hub when its object starts: after hibernation, a deploy or a crash.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -252,7 +251,7 @@ impl State {
             reminders: Default::default(),
             live_texts: Default::default(),
             push: PushState::restore(rt.kv_list(PUSH_KEY_PREFIX)),
-            unknown_events: HashMap::new(),
+            unknown_events: Default::default(),
         }
     }
 
