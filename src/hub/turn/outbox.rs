@@ -37,9 +37,7 @@ impl Turn<'_> {
         }
         is_behind
     }
-}
 
-impl Turn<'_> {
     /// Sends an update to CLIs. Disconnects the CLIs with too many unread bytes.
     pub(in crate::hub) fn send_update(&mut self, to: &[ConnId], frame: &str) {
         for conn in self.send_unless_stalled(to, frame, STALLED_CLI) {
