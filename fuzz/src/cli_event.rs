@@ -9,7 +9,7 @@ use session_gateway_hub::model::owner::Owner;
 use session_gateway_hub::model::text_parts::TextParts;
 use session_gateway_hub::wire::cli::MAX_DELTA_TEXT_BYTES;
 use session_gateway_hub::wire::cli::{
-    CliEvent, ErrorEvent, EventError, UpdateEvent, decode, message_rejected, rpc_request, update_ack, update_rejected,
+    CliEvent, EventError, UpdateEvent, decode, error_event, message_rejected, rpc_request, update_ack, update_rejected,
 };
 
 use super::{lines, value};
@@ -130,7 +130,7 @@ fn check_answers(text: &str, opaque: &RawValue) {
         let is_truncated = text.chars().count() > 1_000 && field != "params";
         assert!(parsed[field] == *text || is_truncated, "{json}");
     }
-    let error = value(&ErrorEvent::new(text, "code", Some(("session", text))).encode()).expect("JSON");
+    let error = value(&error_event(text, "code", Some(("session", text)))).expect("JSON");
     for (field, limit) in [("message", 1_000), ("id", 255)] {
         let found = error[field].as_str().expect("a text");
         let start: String = text.chars().take(limit).collect();

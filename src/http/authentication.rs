@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, Either, select};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::client_address::rate_limit_key;
@@ -19,6 +19,7 @@ use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{AccessToken, Credential, SecretId, TokenVerifier, is_device_token};
 use crate::hub::core::error::Error;
+use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
 use crate::store::retry::Environment;
@@ -92,22 +93,6 @@ pub struct Authentication {
 #[serde(rename_all = "camelCase")]
 struct AuthBody {
     access_token: String,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct AuthResponse<'a> {
-    token: &'a str,
-    user: User<'a>,
-    namespace: &'a str,
-    expires_at: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct User<'a> {
-    id: u32,
-    first_name: &'a str,
 }
 
 impl Authentication {
@@ -374,10 +359,11 @@ impl Authentication {
             let key = self.load_jwt_key(generate_secret).await?;
             let now = to_seconds(now_ms);
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
-            let namespace = claims.ns.as_ref();
-            let user = User { id: claims.uid, first_name: namespace };
-            let expires_at = to_milliseconds(now + JWT_LIFETIME_SECS);
-            Ok(JsonText::serialize(&AuthResponse { token: &token, user, namespace, expires_at }))
+            let (namespace, expires_at) = (Json::of(claims.ns.as_str()), to_milliseconds(now + JWT_LIFETIME_SECS));
+            let user = Json::object(&[("id", Json::of(&claims.uid)), ("firstName", namespace.clone())]);
+            let (token, expires_at) = (Json::of(&token), Json::of(&expires_at));
+            let members = [("token", token), ("user", user), ("namespace", namespace), ("expiresAt", expires_at)];
+            Ok(JsonText::serialize(&Json::object(&members)))
         }
         .await;
         to_response(reply)

@@ -1,11 +1,11 @@
 //! Error responses: the only mapping from errors to HTTP status codes.
 
 use http::StatusCode;
-use serde::Serialize;
 
 use crate::auth::token::Credential;
 use crate::hub::core::error::{Error, Kind};
 use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
+use crate::model::json::Json;
 
 /// What the operator does about a database without the schema.
 const APPLY_MIGRATIONS: &str = "Run `npm run wrangler -- d1 migrations apply DB --local` (or `--remote` for a deployed hub), also for \
@@ -105,15 +105,9 @@ impl ErrorResponse {
     }
 
     pub fn body(&self) -> String {
-        #[derive(Serialize)]
-        struct Body<'a> {
-            error: &'a str,
-            code: &'a str,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            field: Option<&'a str>,
-        }
-        let body = Body { error: &self.message, code: self.code, field: self.field.as_deref() };
-        serde_json::to_string(&body).unwrap_or_default()
+        let (error, code) = (Some(Json::of(&self.message)), Some(Json::of(self.code)));
+        let field = self.field.as_ref().map(Json::of);
+        Json::object_of_some(&[("error", error), ("code", code), ("field", field)]).text().to_owned()
     }
 }
 

@@ -4,6 +4,7 @@ use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::inbox::InboxRequest;
+use crate::hub::sessions::list::Page;
 
 const MAX_PAGE_ITEMS: u64 = 200;
 /// The items of a page without `limit`.
@@ -20,6 +21,6 @@ pub async fn list(request: RoutedRequest) -> Reply {
             Error::field("cursor", "Query parameter `cursor` must be the `nextCursor` of an earlier response.")
         })?,
     };
-    let page = request.hub.list_inbox(&InboxRequest { after, limit }).await?;
+    let page = request.hub.read_page(Page::Inbox(&InboxRequest { after, limit })).await?;
     Ok(JsonText::of(&*page))
 }

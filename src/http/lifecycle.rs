@@ -1,6 +1,6 @@
 //! `POST /api/sessions/:id/{abort,switch,resume,archive,permission-mode,model,options,fork}`.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::machines::{SessionType, check_worktree};
@@ -68,14 +68,9 @@ pub async fn switch(mut request: RoutedRequest) -> Reply {
 pub async fn resume(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body: ResumeBody = request.take_json()?;
-    #[derive(Serialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ResumeResult {
-        success: bool,
-        session_id: String,
-    }
     let session_id = request.hub.resume(&id, body.trust).await?;
-    Ok(JsonText::serialize(&ResumeResult { success: true, session_id }))
+    let members = [("success", Json::of(&true)), ("sessionId", Json::of(&session_id))];
+    Ok(JsonText::serialize(&Json::object(&members)))
 }
 
 pub async fn archive(mut request: RoutedRequest) -> Reply {

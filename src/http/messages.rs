@@ -35,56 +35,6 @@ struct Attachment {
     path: String,
 }
 
-#[derive(Serialize)]
-struct UserRecord {
-    role: &'static str,
-    content: UserContent,
-    meta: Meta,
-}
-
-#[derive(Serialize)]
-struct UserContent {
-    r#type: &'static str,
-    text: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    attachments: Option<Vec<Attachment>>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Meta {
-    sent_from: &'static str,
-}
-
-#[derive(Serialize)]
-struct SendResult {
-    ok: bool,
-    message: SentMessage,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SentMessage {
-    id: String,
-    seq: u64,
-    local_id: Option<String>,
-    created_at: u64,
-}
-
-#[derive(Serialize)]
-struct HoldResult {
-    ok: bool,
-    held: bool,
-    message: HeldIds,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct HeldIds {
-    local_id: String,
-    created_at: u64,
-}
-
 /// The part of a message's content that the list of held messages shows.
 #[derive(Deserialize)]
 struct HeldRecord {
@@ -94,19 +44,6 @@ struct HeldRecord {
 #[derive(Deserialize)]
 struct HeldContent {
     text: String,
-}
-
-#[derive(Serialize)]
-struct HeldList {
-    messages: Vec<ListedHeldMessage>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ListedHeldMessage {
-    local_id: String,
-    text: String,
-    created_at: u64,
 }
 
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
@@ -137,26 +74,27 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     if text.len() > MAX_TEXT_BYTES {
         return Err(Error::field("text", format!("Field `text` must have at most {MAX_TEXT_BYTES} bytes.")).into());
     }
-    let record = UserRecord {
-        role: "user",
-        content: UserContent { r#type: "text", text, attachments },
-        meta: Meta { sent_from: "web" },
-    };
-    let draft = Draft::of_web_client(id, body.local_id, Json::of(&record));
-    let draft = if hold && !has_attachments { draft.hold_if_inactive() } else { draft };
-    let local_id = draft.local_id().map(str::to_owned);
+    let attachments = attachments.map(|list| Json::of(&list));
+    let content = [("type", Some(Json::of("text"))), ("text", Some(Json::of(&text))), ("attachments", attachments)];
+    let meta = Json::object(&[("sentFrom", Json::of("web"))]);
+    let members = [("role", Json::of("user")), ("content", Json::object_of_some(&content)), ("meta", meta)];
+    let mut draft = Draft::of_web_client(id, body.local_id, Json::object(&members));
+    draft.may_wait = hold && !has_attachments;
+    let local_id = draft.local_id.clone();
     let added = request.hub.send_message(draft).await.map_err(|error| match error {
         Error::SessionInactive | Error::CliNotAlive if hold && has_attachments => Error::AttachmentsNotHeld,
         error => error,
     })?;
-    Ok(match added {
-        Added::Stored(MessageRef { id, seq, created_at }) => {
-            JsonText::serialize(&SendResult { ok: true, message: SentMessage { id, seq, local_id, created_at } })
-        }
-        Added::Held(HeldMessage { local_id, created_at, .. }) => {
-            JsonText::serialize(&HoldResult { ok: true, held: true, message: HeldIds { local_id, created_at } })
-        }
-    })
+    let (ids, is_held, local_id, created_at) = match added {
+        Added::Stored(MessageRef { id, seq, created_at }) => (Some((id, seq)), false, local_id, created_at),
+        Added::Held(HeldMessage { local_id, created_at, .. }) => (None, true, Some(local_id), created_at),
+    };
+    let (id, seq) = ids.map(|(id, seq)| (Json::of(&id), Json::of(&seq))).unzip();
+    let (local_id, created_at) = (Some(Json::of(&local_id)), Some(Json::of(&created_at)));
+    let message = Json::object_of_some(&[("id", id), ("seq", seq), ("localId", local_id), ("createdAt", created_at)]);
+    let held = is_held.then(|| Json::of(&true));
+    let members = [("ok", Some(Json::of(&true))), ("held", held), ("message", Some(message))];
+    Ok(JsonText::serialize(&Json::object_of_some(&members)))
 }
 
 /// `GET /api/sessions/:id/held-messages`.
@@ -165,9 +103,11 @@ pub async fn list_held(request: RoutedRequest) -> Reply {
     let held = request.hub.list_held(&id).await?;
     let listed = |HeldMessage { local_id, created_at, content }: HeldMessage| {
         let text = content.read::<HeldRecord>().map_or_else(String::new, |record| record.content.text);
-        ListedHeldMessage { local_id, text, created_at }
+        let members =
+            [("localId", Json::of(&local_id)), ("text", Json::of(&text)), ("createdAt", Json::of(&created_at))];
+        Json::object(&members)
     };
-    Ok(JsonText::serialize(&HeldList { messages: held.into_iter().map(listed).collect() }))
+    Ok(JsonText::wrap("messages", &held.into_iter().map(listed).collect::<Vec<_>>()))
 }
 
 /// `DELETE /api/sessions/:id/held-messages/:localId`.

@@ -139,19 +139,17 @@ const ROUTES: &[Route] = routes! {
     GET "/cli/machines/{id}" => machines::show,
 };
 
-const WORKER_ROUTES: [&str; 12] = [
+/// The routes that only the worker handles.
+const WORKER_ROUTES: [&str; 9] = [
     "/health",
     "/metrics",
     "/api/auth",
     "/api/events",
     "/api/devices/requests",
     "/api/devices/requests/token",
-    "/api/namespaces/generation",
-    "/api/namespaces/revoke",
     "/api/namespaces/databases",
     "/socket.io",
     "/socket.io/",
-    "/api/answers",
 ];
 
 /// Returns the paths of all routes in lines, with parameters in braces.

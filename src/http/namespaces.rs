@@ -38,20 +38,16 @@ fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
     }
 }
 
-fn generation_reply(generation: u32) -> Reply {
-    Ok(JsonText::wrap("generation", &generation))
-}
-
 /// `GET /api/namespaces/generation`
 pub async fn show_generation(request: RoutedRequest) -> Reply {
     require_operator(&request)?;
-    generation_reply(request.hub.load_generation().await?)
+    Ok(JsonText::wrap("generation", &request.hub.load_generation().await?))
 }
 
 /// `POST /api/namespaces/revoke`
 pub async fn revoke(request: RoutedRequest) -> Reply {
     require_operator(&request)?;
-    generation_reply(request.hub.revoke_namespace().await?)
+    Ok(JsonText::wrap("generation", &request.hub.revoke_namespace().await?))
 }
 
 /// `GET /api/namespaces/export`

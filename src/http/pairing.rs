@@ -1,7 +1,5 @@
 //! The requests of new devices, which have no token. The worker handles them, because it does not know their namespace.
 
-use serde::Serialize;
-
 use super::authentication::GenerateSecret;
 use super::devices::{CreatedCode, DeviceBody, PairingStep, required};
 use super::edge::{Edge, RequestHead};
@@ -20,16 +18,6 @@ use crate::store::devices::{Claim, NewClaim, NewPairing, claim};
 const POLL_INTERVAL_MS: u64 = 3_000;
 /// The length of the secret of a request: 32 bytes in base64url.
 const SECRET_LEN: usize = 43;
-
-/// The response with a device's token.
-#[derive(Serialize)]
-struct Claimed {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'static str>,
-    device: Json,
-    token: String,
-    namespace: String,
-}
 
 impl Edge {
     /// Handles a request of a new device.
@@ -84,8 +72,11 @@ impl Edge {
         let new = NewClaim { selector, claim_hash, token_hash: &hash(&token), name, kind };
         let error = match claim(&*self.db, new, now).await.map_err(Error::from)? {
             Claim::Device(device, namespace) => {
-                let status = selector.is_empty().then_some("approved");
-                return Ok(JsonText::serialize(&Claimed { status, device, token, namespace }));
+                let status = selector.is_empty().then(|| Json::of("approved"));
+                let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
+                let members =
+                    [("status", status), ("device", Some(device)), ("token", token), ("namespace", namespace)];
+                return Ok(JsonText::serialize(&Json::object_of_some(&members)));
             }
             Claim::Pending => return Ok(JsonText::wrap("status", "pending")),
             Claim::Denied => Error::PairingDenied,

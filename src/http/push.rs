@@ -10,7 +10,7 @@ use crate::store::push::PushSubscription;
 use crate::wire::field_types::{Object, optional_keyword};
 
 pub async fn show_public_key(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("publicKey", &request.hub.vapid_public_key().await?))
+    Ok(JsonText::wrap("publicKey", &request.hub.load_vapid_keys().await?.public()))
 }
 
 /// The JSON of a browser's `PushSubscription`.

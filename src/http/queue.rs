@@ -1,6 +1,6 @@
 //! `/api/sessions/:id/queue`: commands about the messages that wait until the agent is free. The session's CLI keeps the queue.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
@@ -11,17 +11,6 @@ use crate::wire::field_types::List;
 
 /// The most messages that one order names.
 const MAX_SEQS: usize = 1000;
-
-#[derive(Default, Serialize)]
-struct Command<'a> {
-    action: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seq: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    seqs: Option<&'a [u64]>,
-}
 
 #[derive(Deserialize)]
 pub struct OrderBody {
@@ -40,7 +29,7 @@ pub async fn reorder(mut request: RoutedRequest) -> Reply {
     if !(1..=MAX_SEQS).contains(&seqs.len()) {
         return Err(Error::field("seqs", format!("Field `seqs` must have 1 to {MAX_SEQS} numbers.")).into());
     }
-    run(request, &id, &Command { action: "order", seqs: Some(&seqs), ..Command::default() }).await
+    run(request, &id, &[("action", Json::of("order")), ("seqs", Json::of(&seqs))]).await
 }
 
 /// `PATCH /api/sessions/:id/queue/:seq`: another text.
@@ -51,7 +40,7 @@ pub async fn edit(mut request: RoutedRequest) -> Reply {
     if text.is_empty() || text.len() > MAX_TEXT_BYTES {
         return Err(Error::field("text", format!("Field `text` must have 1 to {MAX_TEXT_BYTES} bytes.")).into());
     }
-    run(request, &id, &Command { action: "edit", seq: Some(seq), text: Some(&text), ..Command::default() }).await
+    run(request, &id, &[("action", Json::of("edit")), ("seq", seq), ("text", Json::of(&text))]).await
 }
 
 /// `DELETE /api/sessions/:id/queue/:seq`.
@@ -68,15 +57,16 @@ async fn run_for_message(mut request: RoutedRequest, action: &'static str) -> Re
     request.discard_body();
     let id = request.load_session().await?;
     let seq = parse_seq(&request)?;
-    run(request, &id, &Command { action, seq: Some(seq), ..Command::default() }).await
+    run(request, &id, &[("action", Json::of(action)), ("seq", seq)]).await
 }
 
-async fn run(request: RoutedRequest, id: &str, command: &Command<'_>) -> Reply {
-    request.hub.command_queue(id, &Json::of(command)).await?;
+async fn run(request: RoutedRequest, id: &str, command: &[(&str, Json)]) -> Reply {
+    request.hub.command_queue(id, &Json::object(command)).await?;
     Ok(JsonText::ok())
 }
 
-fn parse_seq(request: &RoutedRequest) -> Result<u64, super::error::ErrorResponse> {
-    let seq = request.param("seq")?.parse();
-    seq.map_err(|_| Error::field("seq", "Path parameter `seq` must be the number of a message.").into())
+fn parse_seq(request: &RoutedRequest) -> Result<Json, super::error::ErrorResponse> {
+    let seq = request.param("seq")?.parse::<u64>();
+    let seq = seq.map_err(|_| Error::field("seq", "Path parameter `seq` must be the number of a message."))?;
+    Ok(Json::of(&seq))
 }

@@ -4,6 +4,7 @@ use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
+use crate::hub::sessions::list::Page;
 use crate::model::json::Json;
 use crate::model::settings::Settings;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
@@ -35,7 +36,7 @@ pub async fn list(request: RoutedRequest) -> Reply {
             Error::field("cursor", "Query parameter `cursor` must be the `nextCursor` of an earlier response.")
         })?,
     };
-    let list = request.hub.list_sessions(&ListRequest { archived, after, limit }).await?;
+    let list = request.hub.read_page(Page::Sessions(&ListRequest { archived, after, limit })).await?;
     Ok(JsonText::of(&*list))
 }
 

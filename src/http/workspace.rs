@@ -4,8 +4,8 @@ use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
-use crate::hub::workspace::files::check_path;
-use crate::model::json::MAX_SAFE_INTEGER;
+use crate::hub::workspace::files::{Workspace, check_path};
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::method::Method;
 
 pub async fn git_status(request: RoutedRequest) -> Reply {
@@ -13,29 +13,30 @@ pub async fn git_status(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let path = query.text("path")?;
     check_path("path", path.unwrap_or_default())?;
-    Ok(JsonText::of(request.hub.git_status(&workspace, path, parse_offset(&query)?).await))
+    let params = [("cwd", Some(Json::of(&workspace.path))), ("filePath", path.map(Json::of)), parse_offset(&query)?];
+    forward(&request, &workspace, Method::GitStatus, &params).await
 }
 
 pub async fn git_diff_numstat(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
     let query = request.query()?;
-    let staged = query.flag("staged")?.unwrap_or(false);
-    Ok(JsonText::of(request.hub.git_diff_numstat(&workspace, staged).await))
+    let params = [("cwd", Some(Json::of(&workspace.path))), parse_staged(&query)?];
+    forward(&request, &workspace, Method::GitDiffNumstat, &params).await
 }
 
 pub async fn git_diff_file(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
     let query = request.query()?;
-    let path = parse_file_path(&query)?;
-    let staged = query.flag("staged")?.unwrap_or(false);
-    Ok(JsonText::of(request.hub.git_diff_file(&workspace, path, staged).await))
+    let path = Some(Json::of(parse_file_path(&query)?));
+    let params = [("cwd", Some(Json::of(&workspace.path))), ("filePath", path), parse_staged(&query)?];
+    forward(&request, &workspace, Method::GitDiffFile, &params).await
 }
 
 pub async fn read_file(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
     let query = request.query()?;
-    let path = parse_file_path(&query)?;
-    Ok(JsonText::of(request.hub.read_file(&workspace, path).await))
+    let path = Some(Json::of(parse_file_path(&query)?));
+    forward(&request, &workspace, Method::ReadFile, &[("path", path)]).await
 }
 
 pub async fn find_files(request: RoutedRequest) -> Reply {
@@ -54,22 +55,34 @@ pub async fn list_directory(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let path = query.text("path")?.unwrap_or_default();
     check_path("path", path)?;
-    Ok(JsonText::of(request.hub.list_directory(&workspace, path, parse_offset(&query)?).await))
+    forward(&request, &workspace, Method::ListDirectory, &[("path", Some(Json::of(path))), parse_offset(&query)?]).await
 }
 
 pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
-    Ok(JsonText::of(request.hub.list_slash_commands(&workspace).await))
+    let agent = workspace.agent.as_deref().unwrap_or_else(|| request.hub.config.vocabulary.default_agent());
+    forward(&request, &workspace, Method::ListSlashCommands, &[("agent", Some(Json::of(agent)))]).await
 }
 
 pub async fn list_skills(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
-    Ok(JsonText::of(request.hub.call_method(&workspace, Method::ListSkills, "{}").await))
+    forward(&request, &workspace, Method::ListSkills, &[]).await
+}
+
+/// A parameter of a method; absent if it is `None`.
+type Param = (&'static str, Option<Json>);
+
+async fn forward(request: &RoutedRequest, workspace: &Workspace, method: Method, params: &[Param]) -> Reply {
+    Ok(JsonText::of(request.hub.call_method(workspace, method, Json::object_of_some(params).text()).await))
 }
 
 /// Parses `offset`: how many entries of a long answer to skip.
-fn parse_offset(query: &Query) -> Result<Option<u64>, Error> {
-    query.number("offset", 0..=MAX_SAFE_INTEGER)
+fn parse_offset(query: &Query) -> Result<Param, Error> {
+    Ok(("offset", query.number("offset", 0..=MAX_SAFE_INTEGER)?.map(|offset| Json::of(&offset))))
+}
+
+fn parse_staged(query: &Query) -> Result<Param, Error> {
+    Ok(("staged", Some(Json::of(&query.flag("staged")?.unwrap_or(false)))))
 }
 
 /// Parses `path`: required, not empty.

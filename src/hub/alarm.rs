@@ -46,22 +46,18 @@ impl Hub {
         let expired = self.turn().liveness.expire(now);
         if !expired.is_empty() {
             // In a task, because a slow database must not delay the next ticks.
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.deactivate_expired(expired).await }));
+            self.spawn(|hub| async move { hub.deactivate_expired(expired).await });
         }
         self.publish_disconnected(now);
         let overdue = self.turn().kept_requests.take_due(now);
         if !overdue.is_empty() {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.cancel_kept_requests(overdue).await }));
+            self.spawn(|hub| async move { hub.cancel_kept_requests(overdue).await });
         }
         if self.turn().sweep.begin(now) {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.sweep().await }));
+            self.spawn(|hub| async move { hub.sweep().await });
         }
         if self.turn().retention.begin(now) {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.delete_old_data().await }));
+            self.spawn(|hub| async move { hub.delete_old_data().await });
         }
         self.turn().set_next_alarm();
     }
@@ -74,8 +70,7 @@ impl Hub {
             self.rt.kv_put(LAST_DB_STALL, &last_stalled_at.to_string());
         }
         if self.db.is_unreachable() {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.db.probe().await }));
+            self.spawn(|hub| async move { hub.db.probe().await });
         }
     }
 

@@ -3,7 +3,6 @@
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -27,13 +26,10 @@ impl Hub {
 
     /// Calls a method, and returns its result, or `{success: false, error}` for a failed call.
     pub async fn call_or_failure(&self, owner: &Owner, method: Method, params: &str) -> String {
-        #[derive(Serialize)]
-        struct Failure {
-            success: bool,
-            error: String,
-        }
-        let to_failure = |error: RpcError| Json::of(&Failure { success: false, error: error.to_string() });
-        self.call(owner, method, params).await.unwrap_or_else(|error| to_failure(error).text().to_owned())
+        self.call(owner, method, params).await.unwrap_or_else(|error| {
+            let members = [("success", Json::of(&false)), ("error", Json::of(&error.to_string()))];
+            Json::object(&members).text().to_owned()
+        })
     }
 
     /// Calls a method with another timeout than the configured one.

@@ -126,6 +126,11 @@ impl Hub {
         &self.db
     }
 
+    /// Starts a background task.
+    fn spawn<F: Future<Output = ()> + Send + 'static>(self: &Arc<Self>, task: impl FnOnce(Arc<Self>) -> F) {
+        self.rt.spawn(Box::pin(task(Arc::clone(self))));
+    }
+
     fn new_id(&self) -> String {
         uuid_v7(self.rt.now(), &self.unique_bytes())
     }

@@ -2,12 +2,9 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::quotas::Usage;
-use crate::hub::core::telemetry::Fault;
 use crate::hub::turn::Turn;
 use crate::log::hash_of_namespace;
 use crate::metrics::Gauge;
@@ -20,99 +17,49 @@ const COUNTS_LIFETIME_MS: u64 = 2_000;
 /// How many notifications the status has.
 const MAX_PUSHES: usize = 5;
 
-/// The body of `GET /api/status`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct Status {
-    version: &'static str,
-    protocol_version: u32,
-    namespace: String,
-    /// The name of the namespace in log lines and metrics.
-    hash: String,
-    /// When the object was loaded, in Unix milliseconds.
-    loaded_at: u64,
-    sessions: SessionCounts,
-    machines: MachineCounts,
-    messages: u64,
-    storage: Storage,
-    sockets: SocketCounts,
-    database: DatabaseStatus,
-    /// The latest faults since the object was loaded, the newest first.
-    faults: Vec<Fault>,
-    /// The latest notifications, the newest first.
-    pushes: Vec<Json>,
-}
-
-/// What the namespace uses of its quotas.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Storage {
-    /// The contents of all messages.
-    bytes: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    max_bytes: Option<u64>,
-    max_sessions: usize,
-}
-
-#[derive(Serialize)]
-struct SessionCounts {
-    total: u64,
-    active: u64,
-}
-
-#[derive(Serialize)]
-struct MachineCounts {
-    total: u64,
-    online: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SocketCounts {
-    clis: u64,
-    web_clients: u64,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct DatabaseStatus {
-    /// The binding, if the hub has several databases.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    name: Option<String>,
-    /// Whether a query waits for longer than usual.
-    is_stalled: bool,
-    /// The bytes of the changes that are not written yet.
-    queued_bytes: usize,
-}
-
 /// What the gauge `hub_held_bytes` measures.
 const HELD: &str = "Bytes of the memory budget that requests, frames and caches hold.";
 
 impl Hub {
-    pub async fn status(self: &Arc<Self>, version: &'static str, protocol_version: u32) -> Result<Status, Error> {
+    /// Returns the body of `GET /api/status` (docs/openapi.yaml).
+    pub async fn status(self: &Arc<Self>, version: &'static str, protocol_version: u32) -> Result<Json, Error> {
         let (counts, usage) = self.count_stored().await?;
-        let namespace = self.config.namespace.as_str().to_owned();
+        let namespace = self.config.namespace.as_str();
         // The counts were read from the database, so the place is known.
         let name = self.places.as_ref().map(|places| binding(places.placed.known_number()));
         let turn = self.turn();
         let (clis, web_clients) = turn.count_sockets();
         let queued_bytes = turn.write_queue.pending_bytes();
         drop(turn);
-        Ok(Status {
-            version,
-            protocol_version,
-            hash: hash_of_namespace(&namespace),
-            namespace,
-            loaded_at: self.telemetry.loaded_at,
-            sessions: SessionCounts { total: counts.sessions, active: counts.active_sessions },
-            machines: MachineCounts { total: counts.machines, online: counts.online_machines },
-            messages: counts.messages,
-            storage: Storage { bytes: usage.bytes, max_bytes: usage.max_bytes, max_sessions: usage.max_sessions },
-            sockets: SocketCounts { clis, web_clients },
-            database: DatabaseStatus { name, is_stalled: self.db.ms_until_stalled(self.rt.now()) == 0, queued_bytes },
-            faults: self.telemetry.faults(),
-            pushes: self.push_log().into_iter().take(MAX_PUSHES).collect(),
-        })
+        let number = |number: u64| Json::of(&number);
+        let storage = [
+            ("bytes", Some(number(usage.bytes))),
+            ("maxBytes", usage.max_bytes.map(number)),
+            ("maxSessions", Some(Json::of(&usage.max_sessions))),
+        ];
+        let database = [
+            ("name", name.map(|name| Json::of(&name))),
+            ("isStalled", Some(Json::of(&(self.db.ms_until_stalled(self.rt.now()) == 0)))),
+            ("queuedBytes", Some(Json::of(&queued_bytes))),
+        ];
+        let counted = |[one, other]: [&'static str; 2], first, second| {
+            Json::object(&[(one, number(first)), (other, number(second))])
+        };
+        Ok(Json::object(&[
+            ("version", Json::of(version)),
+            ("protocolVersion", Json::of(&protocol_version)),
+            ("namespace", Json::of(namespace)),
+            ("hash", Json::of(&hash_of_namespace(namespace))),
+            ("loadedAt", number(self.telemetry.loaded_at)),
+            ("sessions", counted(["total", "active"], counts.sessions, counts.active_sessions)),
+            ("machines", counted(["total", "online"], counts.machines, counts.online_machines)),
+            ("messages", number(counts.messages)),
+            ("storage", Json::object_of_some(&storage)),
+            ("sockets", counted(["clis", "webClients"], clis, web_clients)),
+            ("database", Json::object_of_some(&database)),
+            ("faults", Json::of(&self.telemetry.faults())),
+            ("pushes", Json::of(&self.push_log().into_iter().take(MAX_PUSHES).collect::<Vec<_>>())),
+        ]))
     }
 
     /// Returns what the namespace has, and what it uses of its quotas. Counts at most once in [`COUNTS_LIFETIME_MS`], because a count

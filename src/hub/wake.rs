@@ -1,6 +1,5 @@
 //! Restoring a hub when its object starts: after hibernation, a deploy or a crash.
 
-use std::collections::HashMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
@@ -92,8 +91,7 @@ impl Hub {
         hub.end_interrupted_revocations();
         // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
         // second call would cost another write.
-        let hub_of_task = Arc::clone(&hub);
-        hub.rt.spawn(Box::pin(async move { hub_of_task.turn().set_next_alarm() }));
+        hub.spawn(|hub| async move { hub.turn().set_next_alarm() });
         hub
     }
 
@@ -253,7 +251,7 @@ impl State {
             reminders: Default::default(),
             live_texts: Default::default(),
             push: PushState::restore(rt.kv_list(PUSH_KEY_PREFIX)),
-            unknown_events: HashMap::new(),
+            unknown_events: Default::default(),
         }
     }
 

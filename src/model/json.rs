@@ -64,6 +64,12 @@ impl Json {
         Self::of(&Members(members))
     }
 
+    /// Creates an object like [`object`](Self::object), without the members that are `None`.
+    pub fn object_of_some(members: &[(&str, Option<Self>)]) -> Self {
+        let present = members.iter().filter_map(|(name, value)| Some((*name, value.clone()?)));
+        Self::object(&present.collect::<Vec<_>>())
+    }
+
     pub fn null() -> Self {
         Self::from(RawValue::NULL)
     }

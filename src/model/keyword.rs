@@ -1,5 +1,7 @@
 //! Keywords: the enumerated strings of the protocol and of the settings. Case and white space are significant.
 
+use std::ops::RangeInclusive;
+
 use strum::VariantNames;
 
 /// The largest number of methods or models that an error message lists.
@@ -36,9 +38,32 @@ pub fn parse_bool(name: &str, text: Option<&str>) -> Result<bool, String> {
     }
 }
 
+/// Parses the setting `name`, a whole number in a range; `None` when it is not set. The error names the range.
+pub fn parse_number(name: &str, text: Option<&str>, range: RangeInclusive<u64>) -> Result<Option<u64>, String> {
+    let Some(text) = text else { return Ok(None) };
+    let digits = text.trim();
+    let number = digits.parse().ok().filter(|number| range.contains(number));
+    match number.filter(|_| digits.bytes().all(|byte| byte.is_ascii_digit())) {
+        None => {
+            Err(format!("{name} must be a whole number from {} to {}, but is `{text}`.", range.start(), range.end()))
+        }
+        number => Ok(number),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_number_is_digits_within_its_range() {
+        let parse = |text| parse_number("SETTING", text, 1..=600);
+        assert_eq!([None, Some("1"), Some(" 600 ")].map(parse), [Ok(None), Ok(Some(1)), Ok(Some(600))]);
+        for invalid in ["30s", "0", "-1", "+1", "1.5", "3e4", "", "601", "99999999999999999999", "true"] {
+            let expected = format!("SETTING must be a whole number from 1 to 600, but is `{invalid}`.");
+            assert_eq!(parse(Some(invalid)), Err(expected));
+        }
+    }
 
     #[test]
     fn a_bool_is_true_or_false_and_false_by_default() {

@@ -14,7 +14,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Request, Response};
 
-use super::glue::{self, JSON_HEADERS};
+use super::glue::{self, CLIENT_HEADERS, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::MAX_BODY_BYTES;
@@ -53,8 +53,8 @@ pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Pr
 
 /// Reads the parts of a request that routing needs.
 pub fn request_head(request: &Request) -> RequestHead {
-    let text = glue::read_head(request, "authorization origin upgrade cf-connecting-ip");
-    // The lines: method, URL, and the four headers in the order of their names above.
+    let text = glue::read_head(request, CLIENT_HEADERS);
+    // The lines: method, URL, and the headers in the order of their names.
     let mut lines = text.split('\n');
     let mut next_line = || lines.next().unwrap_or_default();
     let method = next_line().to_owned();

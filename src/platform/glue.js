@@ -144,7 +144,6 @@ export function createResponse(status, headers, body) {
 export function streamedResponse(status, headers, next, context, firstChunkTimeoutMs, chunkTimeoutMs, totalTimeoutMs) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
-  const untilRead = (work, ms) => withTimeout(work, ms, 'The client does not read');
   const writeAll = async () => {
     let ms = firstChunkTimeoutMs;
     for (let chunk = next(true); chunk !== undefined; chunk = next(true)) {
@@ -208,10 +207,10 @@ export async function sendPost(url, headers, body, timeoutMs) {
   }
 }
 
-function withTimeout(work, timeoutMs, message) {
+function untilRead(work, timeoutMs) {
   let timer;
   const timeout = new Promise((_, reject) => {
-    timer = setTimeout(() => reject(new Error(message)), timeoutMs);
+    timer = setTimeout(() => reject(new Error('The client does not read')), timeoutMs);
   });
   return Promise.race([work, timeout]).finally(() => clearTimeout(timer));
 }

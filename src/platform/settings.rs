@@ -19,14 +19,14 @@ use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
 use crate::http::placement::Placement;
 use crate::hub::FrameUploadSlot;
-use crate::hub::core::config::{Config, ForbiddenModes, UploadConfig, parse_max_upload};
+use crate::hub::core::config::{Config, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_UPLOAD_MB, UploadConfig};
 use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
-use crate::hub::core::peers::rpc::parse_timeout_ms;
-use crate::hub::core::push::config::{PushConfig, parse_max_subscriptions};
+use crate::hub::core::peers::rpc::MAX_RPC_TIMEOUT_MS;
+use crate::hub::core::push::config::{DEFAULT_PUSH_SUBSCRIPTIONS, MAX_PUSH_SUBSCRIPTIONS, PushConfig};
 use crate::log::{LogLine, LogSettings};
 use crate::memory_budget::MemoryBudget;
-use crate::model::keyword::parse_bool;
+use crate::model::keyword::{parse_bool, parse_number};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::vapid::{VapidKeys, parse_subject};
@@ -55,13 +55,17 @@ fn variable(env: &Env, name: &str) -> Option<String> {
     text.filter(|text| !text.is_empty())
 }
 
+fn number(env: &Env, name: &str, max: u64) -> Result<Option<u64>, String> {
+    parse_number(name, variable(env, name).as_deref(), 1..=max)
+}
+
 pub fn rpc_timeout_ms(env: &Env) -> Result<u64, String> {
-    variable(env, "RPC_TIMEOUT_MS").map_or(Ok(DEFAULT_RPC_TIMEOUT_MS), |text| parse_timeout_ms(&text))
+    Ok(number(env, "RPC_TIMEOUT_MS", MAX_RPC_TIMEOUT_MS)?.unwrap_or(DEFAULT_RPC_TIMEOUT_MS))
 }
 
 /// Returns the largest file of an upload, in bytes.
 pub fn max_file_bytes(env: &Env) -> Result<u64, String> {
-    parse_max_upload(variable(env, "MAX_UPLOAD_MB").as_deref())
+    Ok(number(env, "MAX_UPLOAD_MB", MAX_UPLOAD_MB)?.unwrap_or(DEFAULT_UPLOAD_MB) << 20)
 }
 
 fn access_tokens(env: &Env) -> Result<TokenVerifier, String> {
@@ -98,12 +102,13 @@ fn quotas(env: &Env) -> Result<Quotas, String> {
 
 fn push(env: &Env) -> Result<PushConfig, String> {
     let (public, private) = (variable(env, "VAPID_PUBLIC_KEY"), variable(env, "VAPID_PRIVATE_KEY"));
-    let (insecure, max) = (variable(env, "PUSH_ALLOW_INSECURE"), variable(env, "PUSH_MAX_SUBSCRIPTIONS"));
+    let insecure = variable(env, "PUSH_ALLOW_INSECURE");
+    let max_subscriptions = number(env, "PUSH_MAX_SUBSCRIPTIONS", MAX_PUSH_SUBSCRIPTIONS)?;
     Ok(PushConfig {
         keys: VapidKeys::from_settings(public.as_deref(), private.as_deref())?,
         subject: variable(env, "VAPID_SUBJECT").map(|text| parse_subject(&text)).transpose()?,
         allows_insecure_endpoints: parse_bool("PUSH_ALLOW_INSECURE", insecure.as_deref())?,
-        max_subscriptions: parse_max_subscriptions(max.as_deref())?,
+        max_subscriptions: max_subscriptions.unwrap_or(DEFAULT_PUSH_SUBSCRIPTIONS),
     })
 }
 

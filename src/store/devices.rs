@@ -29,43 +29,27 @@ const LAST_SEEN_PRECISION_MS: u64 = 3_600_000;
 /// Whether a credential is not revoked: NULL for the shared secret, the generation of a namespace's tokens, or the id of a device. A write
 /// that outlives its request has this condition, because the credential may be revoked while the write waits. The comparison with the
 /// generation must be `=`: in SQLite, any text is greater than any number.
+#[rustfmt::skip]
 macro_rules! is_valid_credential {
-    ($namespace:literal, $credential:literal) => {
-        concat!(
-            "(",
-            $credential,
-            " IS NULL OR ",
-            $credential,
-            " = coalesce((SELECT generation FROM namespaces WHERE namespace = ",
-            $namespace,
-            "), 0)
-  OR EXISTS (SELECT 1 FROM devices WHERE id = ",
-            $credential,
-            " AND namespace = ",
-            $namespace,
-            " AND revoked_at IS NULL))"
-        )
-    };
+    ($namespace:literal, $credential:literal) => { concat!(
+        "(", $credential, " IS NULL OR ", $credential, " = coalesce((SELECT generation FROM namespaces WHERE namespace = ", $namespace, "), 0)
+  OR EXISTS (SELECT 1 FROM devices WHERE id = ", $credential, " AND namespace = ", $namespace, " AND revoked_at IS NULL))"
+    ) };
 }
 pub(super) use is_valid_credential;
 
 /// A device as JSON. `?2`: the id of the device of the request, or NULL.
+#[rustfmt::skip]
 macro_rules! device_json {
-    ($more:literal) => {
-        concat!(
-            "json_object('id', id, 'name', name, 'kind', kind, 'createdAt', created_at, 'lastSeenAt', last_seen_at",
-            $more,
-            ")"
-        )
-    };
+    ($more:literal) => { concat!(
+        "json_object('id', id, 'name', name, 'kind', kind, 'createdAt', created_at, 'lastSeenAt', last_seen_at", $more, ")"
+    ) };
 }
 
 /// `?1`: namespace, `?2`: id of the device of the request, or NULL.
-const SELECT_ALL: &str = concat!(
-    "SELECT created_at, ",
-    device_json!(", 'isCurrent', json(iif(id IS ?2, 'true', 'false'))"),
-    " FROM devices WHERE namespace = ?1 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC"
-);
+#[rustfmt::skip]
+const SELECT_ALL: &str = concat!("SELECT created_at, ", device_json!(", 'isCurrent', json(iif(id IS ?2, 'true', 'false'))"),
+    " FROM devices WHERE namespace = ?1 AND revoked_at IS NULL ORDER BY created_at DESC, id DESC");
 
 /// `?1`: namespace, `?2`: id.
 const SELECT_ONE: &str =
@@ -168,13 +152,10 @@ const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace F
 
 /// The device that has used a code, also if it was revoked since, or `null` while the code is valid and unused. `?1`: namespace, `?2`: id
 /// of the device, `?3`: now.
-const SELECT_CODE_USER: &str = concat!(
-    "SELECT ",
-    device_json!(""),
-    " FROM devices WHERE id = ?2 AND namespace = ?1
+#[rustfmt::skip]
+const SELECT_CODE_USER: &str = concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1
 UNION ALL SELECT 'null' FROM pairings
-WHERE namespace = ?1 AND device_id = ?2 AND claim_hash = code_hash AND claims_left > 0 AND expires_at > ?3"
-);
+WHERE namespace = ?1 AND device_id = ?2 AND claim_hash = code_hash AND claims_left > 0 AND expires_at > ?3");
 
 const SELECT_CLAIM: &str = "SELECT is_approved, claims_left FROM pairings WHERE claim_hash = ?1";
 

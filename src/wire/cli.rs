@@ -1,7 +1,5 @@
 //! Events between a CLI and the hub (PROTOCOL-CLI.md "Events from a CLI").
 
-use std::borrow::Cow;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -270,37 +268,32 @@ pub fn message_ack(id: &str, seq: u64) -> String {
 
 /// The acknowledgement of an event. `ignored`: the names of the event's invalid fields.
 pub fn ok_ack(ignored: &[&str]) -> String {
-    if ignored.is_empty() { r#"{"ok":true}"#.to_owned() } else { to_json(&OkAck { ok: true, ignored }) }
-}
-
-#[derive(Serialize)]
-struct OkAck<'a> {
-    ok: bool,
-    ignored: &'a [&'a str],
+    match ignored {
+        [] => r#"{"ok":true}"#.to_owned(),
+        _ => Json::object(&[("ok", Json::of(&true)), ("ignored", Json::of(ignored))]).text().to_owned(),
+    }
 }
 
 /// The acknowledgement of a `message` that was not stored. `quota`: the quota that refuses the message, if one does.
 pub fn message_rejected(error: &str, code: &str, quota: Option<QuotaExceeded>) -> String {
-    to_json(&MessageRejected { ok: false, error: &truncate(error, MAX_ERROR_CHARS), code, quota })
+    let (quota, retry_after_ms) = quota.map(|q| (Json::of(q.quota), Json::of(&q.retry_after_ms))).unzip();
+    let members = [
+        ("ok", Some(Json::of(&false))),
+        ("error", Some(Json::of(truncate(error, MAX_ERROR_CHARS).as_ref()))),
+        ("code", Some(Json::of(code))),
+        ("quota", quota),
+        ("retryAfterMs", retry_after_ms),
+    ];
+    Json::object_of_some(&members).text().to_owned()
 }
 
 /// A quota of the namespace that refuses a message for now.
-#[derive(Debug, Clone, Copy, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Copy)]
 pub struct QuotaExceeded {
     /// `storage` or `messages`.
     pub quota: &'static str,
     /// How long the CLI should wait before it sends the message again.
     pub retry_after_ms: u64,
-}
-
-#[derive(Serialize)]
-struct MessageRejected<'a> {
-    ok: bool,
-    error: &'a str,
-    code: &'a str,
-    #[serde(flatten)]
-    quota: Option<QuotaExceeded>,
 }
 
 /// The acknowledgement of a versioned update that was applied, or that was based on an old version. `version`: the version of `field`
@@ -312,52 +305,26 @@ pub fn update_ack(is_applied: bool, version: u64, field: &str) -> String {
 
 /// The acknowledgement of a versioned update that failed for another reason than its version.
 pub fn update_rejected(reason: &str, code: &str) -> String {
-    to_json(&UpdateRejected { result: "error", reason: &truncate(reason, MAX_ERROR_CHARS), code })
+    let reason = Json::of(truncate(reason, MAX_ERROR_CHARS).as_ref());
+    Json::object(&[("result", Json::of("error")), ("reason", reason), ("code", Json::of(code))]).text().to_owned()
 }
 
-#[derive(Serialize)]
-struct UpdateRejected<'a> {
-    result: &'a str,
-    reason: &'a str,
-    code: &'a str,
-}
-
-#[derive(Serialize)]
-pub struct ErrorEvent<'a> {
-    message: Cow<'a, str>,
-    code: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    scope: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    id: Option<Cow<'a, str>>,
-}
-
-impl<'a> ErrorEvent<'a> {
-    /// `subject` is the scope (`session` or `machine`) and id that the error is about.
-    pub fn new(message: &'a str, code: &'a str, subject: Option<(&'a str, &'a str)>) -> Self {
-        let (scope, id) = subject.unzip();
-        let id = id.map(|id| truncate(id, MAX_ERROR_ID_CHARS));
-        Self { message: truncate(message, MAX_ERROR_CHARS), code, scope, id }
-    }
-
-    /// Encodes the event's argument as JSON.
-    pub fn encode(&self) -> String {
-        to_json(self)
-    }
+/// The argument of an `error` event. `subject` is the scope (`session` or `machine`) and id that the error is about.
+pub fn error_event(message: &str, code: &str, subject: Option<(&str, &str)>) -> String {
+    let message = Json::of(truncate(message, MAX_ERROR_CHARS).as_ref());
+    let id_of = |id| Json::of(truncate(id, MAX_ERROR_ID_CHARS).as_ref());
+    let (scope, id) = subject.map(|(scope, id)| (Json::of(scope), id_of(id))).unzip();
+    let members = [("message", Some(message)), ("code", Some(Json::of(code))), ("scope", scope), ("id", id)];
+    Json::object_of_some(&members).text().to_owned()
 }
 
 /// The argument of `rpc-request`: `params` is JSON inside a JSON string.
 pub fn rpc_request(method: &str, params: &str) -> String {
-    to_json(&RpcRequest { method, params })
-}
-
-#[derive(Serialize)]
-struct RpcRequest<'a> {
-    method: &'a str,
-    params: &'a str,
-}
-
-// Serialization fails only for maps with keys that are not strings, which these types don't have.
-fn to_json<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    #[derive(Serialize)]
+    struct Request<'a> {
+        method: &'a str,
+        params: &'a str,
+    }
+    // Strings always serialize. Not `Json::object`, which would copy large params twice.
+    serde_json::to_string(&Request { method, params }).unwrap_or_default()
 }

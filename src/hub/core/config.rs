@@ -16,7 +16,7 @@ use crate::model::vocabulary::Vocabulary;
 pub const MAX_UPLOAD_MB: u64 = 1_000;
 
 /// The default of `MAX_UPLOAD_MB`: the largest uploaded file, in MiB (PROTOCOL.md "Limits").
-const DEFAULT_UPLOAD_MB: u64 = 50;
+pub const DEFAULT_UPLOAD_MB: u64 = 50;
 
 pub struct Config {
     pub namespace: Namespace,
@@ -47,15 +47,6 @@ impl Default for UploadConfig {
     fn default() -> Self {
         Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_upload_slot: Arc::default() }
     }
-}
-
-/// Parses `MAX_UPLOAD_MB`. Returns bytes.
-pub fn parse_max_upload(text: Option<&str>) -> Result<u64, String> {
-    let Some(text) = text else { return Ok(DEFAULT_UPLOAD_MB << 20) };
-    let number = text.trim().parse().ok().filter(|number| (1..=MAX_UPLOAD_MB).contains(number));
-    let number = number
-        .ok_or_else(|| format!("MAX_UPLOAD_MB must be a whole number from 1 to {MAX_UPLOAD_MB}, but is `{text}`."))?;
-    Ok(number << 20)
 }
 
 /// The permission modes that web clients must not select, separated by commas. An agent's own modes may have any names.
@@ -93,15 +84,6 @@ mod tests {
         assert!(!modes.contains("bypass") && !modes.contains("https") && !parse("").unwrap().contains(""));
         for invalid in ["yolo bypassPermissions", "yolo, plan", "[\"yolo\"]", "'yolo'"] {
             assert!(parse(invalid).unwrap_err().contains("FORBID_MODES"), "{invalid}");
-        }
-    }
-
-    #[test]
-    fn max_upload_mb_is_a_whole_number_from_1_to_1000() {
-        assert_eq!(parse_max_upload(None), Ok(52_428_800));
-        assert_eq!(parse_max_upload(Some("200")), Ok(209_715_200));
-        for invalid in ["0", "1001", "-1", "x", "1.5", "50MB"] {
-            assert!(parse_max_upload(Some(invalid)).unwrap_err().contains("MAX_UPLOAD_MB"), "{invalid}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The hub's state in memory: state machines without I/O.
 
-use std::collections::HashMap;
+use std::collections::HashSet;
 
 use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, Kind};
@@ -85,8 +85,8 @@ pub(in crate::hub) struct State {
     pub reminders: Reminders,
     pub live_texts: LiveTexts,
     pub push: PushState,
-    /// How often each unknown event of CLIs was received.
-    pub unknown_events: HashMap<String, u64>,
+    /// The names of the unknown events of CLIs that were logged.
+    pub unknown_events: HashSet<String>,
 }
 
 impl State {

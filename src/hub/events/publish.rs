@@ -8,32 +8,9 @@ use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::metrics::Counter;
+use crate::model::json::Json;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::{Details, Notification};
-
-/// Events that do not report a change and are not logged.
-#[derive(Serialize)]
-#[serde(tag = "type", rename_all = "kebab-case")]
-enum ConnectionEvent<'a> {
-    ConnectionChanged { data: Connected<'a> },
-    Toast { data: Toast<'a> },
-    StorageChanged { data: Storage },
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Connected<'a> {
-    status: &'static str,
-    subscription_id: &'a str,
-    resume: &'static str,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Storage {
-    bytes: u64,
-    max_bytes: u64,
-}
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,13 +24,18 @@ struct Toast<'a> {
 }
 
 pub(in crate::hub) fn connection_changed(subscription: &Subscription, resume: &'static str) -> TextParts {
-    encode(&ConnectionEvent::ConnectionChanged {
-        data: Connected { status: "connected", subscription_id: &subscription.id, resume },
-    })
+    let (status, id) = (Json::of("connected"), Json::of(&subscription.id));
+    let data = [("status", status), ("subscriptionId", id), ("resume", Json::of(resume))];
+    encode("connection-changed", Json::object(&data))
 }
 
-fn encode(event: &ConnectionEvent<'_>) -> TextParts {
-    serde_json::to_string(event).unwrap_or_default().into()
+fn storage_changed((bytes, max_bytes): (u64, u64)) -> TextParts {
+    encode("storage-changed", Json::object(&[("bytes", Json::of(&bytes)), ("maxBytes", Json::of(&max_bytes))]))
+}
+
+/// Encodes an event that does not report a change and is not logged.
+fn encode(name: &str, data: Json) -> TextParts {
+    Json::object(&[("type", Json::of(name)), ("data", data)]).text().to_owned().into()
 }
 
 /// Groups web clients by their format, because all clients of one format receive the same frame.
@@ -99,19 +81,19 @@ impl Turn<'_> {
         let Some((bytes, max_bytes)) = self.used_storage() else { return };
         let level = StorageLevel::of(bytes, max_bytes);
         if self.state.stored_bytes.announced_level.replace(level) != Some(level) {
-            let event = encode(&ConnectionEvent::StorageChanged { data: Storage { bytes, max_bytes } });
+            let event = storage_changed((bytes, max_bytes));
             self.broadcast(self.state.events.last_published(), &event, |_| true);
         }
     }
 
     /// Sends a web client the used storage. If the bytes are not counted yet, all web clients get the event after the count.
     pub(in crate::hub) fn announce_storage_to(&mut self, conn: ConnId, format: Format) {
-        let Some((bytes, max_bytes)) = self.used_storage() else {
+        let Some(storage) = self.used_storage() else {
             self.state.stored_bytes.announced_level = None;
             return;
         };
-        let event = encode(&ConnectionEvent::StorageChanged { data: Storage { bytes, max_bytes } });
-        let frame = self.state.events.ids.frame(format, self.state.events.last_published(), &event);
+        let last_published = self.state.events.last_published();
+        let frame = self.state.events.ids.frame(format, last_published, &storage_changed(storage));
         self.send_to_web_clients(&[conn], &frame);
     }
 
@@ -124,8 +106,7 @@ impl Turn<'_> {
     pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) -> bool {
         let (title, url, details) = (notification.title(), notification.url(), self.notification_details(notification));
         let Notification { session_id, body, .. } = notification;
-        let toast =
-            encode(&ConnectionEvent::Toast { data: Toast { title, body, session_id, url: &url, details: &details } });
+        let toast = encode("toast", Json::of(&Toast { title, body, session_id, url: &url, details: &details }));
         let now = self.hub.rt.now();
         self.broadcast(self.state.events.last_published(), &toast, |subscription| subscription.counts_as_visible(now));
         self.state.connections.has_visible_client(None, 0, now)

@@ -138,8 +138,8 @@ impl Hub {
     async fn connect(self: &Arc<Self>, conn: ConnId, verified: Verified) {
         self.store_namespace();
         let auth = &verified.auth;
-        let session = self.load_named(Kind::Session, auth.session_id.clone()).await;
-        let machine = self.load_named(Kind::Machine, auth.machine_id.clone()).await;
+        let session = self.load_named(auth.session_id.clone().map(Owner::Session)).await;
+        let machine = self.load_named(auth.machine_id.clone().map(Owner::Machine)).await;
         let (Ok(mut session), Ok(machine)) = (session, machine) else {
             // The official client reconnects after a close, but not after a CONNECT_ERROR.
             return self.turn().disconnect_to_resync([conn]);
@@ -184,13 +184,11 @@ impl Hub {
     }
 
     /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.
-    async fn load_named(self: &Arc<Self>, kind: Kind, id: Option<String>) -> Result<NamedOwner, Error> {
-        let Some(id) = id else { return Ok(NamedOwner::Nothing) };
-        let loaded = match kind {
-            Kind::Machine => self.load_machine(&id).await,
-            Kind::Session | Kind::Subscription | Kind::Request | Kind::Device | Kind::HeldMessage => {
-                self.load_session(&id).await
-            }
+    async fn load_named(self: &Arc<Self>, owner: Option<Owner>) -> Result<NamedOwner, Error> {
+        let (loaded, id) = match owner {
+            Some(Owner::Session(id)) => (self.load_session(&id).await, id),
+            Some(Owner::Machine(id)) => (self.load_machine(&id).await, id),
+            None => return Ok(NamedOwner::Nothing),
         };
         match loaded {
             Ok(()) => Ok(NamedOwner::Owned(id)),

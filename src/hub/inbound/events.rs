@@ -1,7 +1,6 @@
 //! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. A rejected
 //! event never closes the socket.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::value::RawValue;
@@ -23,7 +22,7 @@ use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode, is
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
-/// How many names of unknown events are counted and logged.
+/// How many names of unknown events are logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
 /// What a handled event shows about the activity of its session or machine, the owner.
@@ -63,7 +62,7 @@ impl Hub {
         let event = match decode(name, translated_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
-                self.turn().count_unknown_event(&name);
+                self.turn().log_unknown_event(&name);
                 return self.turn().acknowledge_unknown(from);
             }
             Err(error) => {
@@ -125,11 +124,6 @@ impl Hub {
             }
             Err(error) => self.turn().reject(from, &Rejection::of(&error, owner.as_ref())),
         }
-    }
-
-    /// Returns how often each event that the protocol does not define was ignored since the object started.
-    pub fn unknown_events(&self) -> HashMap<String, u64> {
-        self.turn().unknown_events.clone()
     }
 
     async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
@@ -203,16 +197,12 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Counts an event that the protocol does not define, and logs the first event of each name. CLIs of other versions may send
-    /// such events.
-    fn count_unknown_event(&mut self, name: &str) {
-        let name = truncate(name, MAX_ECHO_CHARS);
-        let counts = &mut self.state.unknown_events;
-        if let Some(count) = counts.get_mut(name.as_ref()) {
-            *count += 1;
-        } else if counts.len() < MAX_UNKNOWN_EVENTS {
+    /// Logs an event that the protocol does not define, the first of each name. CLIs of other versions may send such events.
+    fn log_unknown_event(&mut self, name: &str) {
+        let (name, logged) = (truncate(name, MAX_ECHO_CHARS), &mut self.state.unknown_events);
+        if logged.len() < MAX_UNKNOWN_EVENTS && !logged.contains(name.as_ref()) {
             self.hub.telemetry.log(LogLine::new(Level::Debug, "unknown-event").text("name", &name));
-            counts.insert(name.into_owned(), 1);
+            logged.insert(name.into_owned());
         }
     }
 }

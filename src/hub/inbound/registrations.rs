@@ -44,7 +44,7 @@ fn fits_attachment(cli: &Cli) -> bool {
     }
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
-        cli.record_activity(&owner, SAMPLE_TIME);
+        cli.set_last_activity(&owner, Some(SAMPLE_TIME));
     }
     serde_json::to_string(&Peer::Cli(cli)).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES)
 }
@@ -183,9 +183,7 @@ impl Turn<'_> {
         }
         self.remove_method(conn, name);
     }
-}
 
-impl Turn<'_> {
     /// Replaces the CLI of a socket, and unregisters the methods of sessions and machines that the CLI no longer serves.
     fn set_served(&mut self, conn: ConnId, cli: Cli) {
         let before = self.state.connections.cli(conn).map_or(&[][..], |before| &before.others);

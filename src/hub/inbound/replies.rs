@@ -5,7 +5,7 @@ use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::model::owner::Owner;
-use crate::wire::cli::{ErrorEvent, NAMESPACE, QuotaExceeded, message_rejected, ok_ack, update_rejected};
+use crate::wire::cli::{NAMESPACE, QuotaExceeded, error_event, message_rejected, ok_ack, update_rejected};
 use crate::wire::socketio::{self, AckId};
 
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
@@ -100,7 +100,7 @@ impl Turn<'_> {
     }
 
     pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) {
-        let event = ErrorEvent::new(message, code, subject).encode();
+        let event = error_event(message, code, subject);
         self.send_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
     }
 }

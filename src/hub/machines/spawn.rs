@@ -96,12 +96,8 @@ impl Hub {
 
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.
     pub async fn check_paths(self: &Arc<Self>, machine: &str, paths: &[String]) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Params<'a> {
-            paths: &'a [String],
-        }
-        let params = serde_json::to_string(&Params { paths }).unwrap_or_default();
-        let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
+        let params = Json::object(&[("paths", Json::of(paths))]);
+        let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, params.text()).await;
         let result = result.map_err(|error: RpcError| Error::PathCheckFailed(error.to_string()))?;
         parse_paths(&result).ok_or_else(|| {
             let unknown_format = || "the runner's response has an unknown format".into();

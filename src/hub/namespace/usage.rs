@@ -24,8 +24,7 @@ impl Hub {
         };
         if is_first {
             // In a task, because the caller's request may end, and others wait for the count.
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.run_count().await }));
+            self.spawn(|hub| async move { hub.run_count().await });
         }
         counted.await.unwrap_or(Ok(()))
     }
@@ -48,9 +47,8 @@ impl Hub {
     pub(in crate::hub) fn announce_storage_when_counted(self: &Arc<Self>) {
         let has_web_clients = self.turn().connections.subscriptions().next().is_some();
         if has_web_clients && self.config.quotas.max_bytes.is_some() {
-            let hub = Arc::clone(self);
             // After an error, the next message counts again.
-            self.rt.spawn(Box::pin(async move { drop(hub.count_stored_bytes().await) }));
+            self.spawn(|hub| async move { drop(hub.count_stored_bytes().await) });
         }
     }
 

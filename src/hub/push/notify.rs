@@ -96,16 +96,12 @@ impl Hub {
             || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
         fields.agent_name().unwrap_or_else(label_of_flavor)
     }
+}
 
-    /// Returns the notification for the permission requests that are new in `state`.
-    pub(in crate::hub) fn permission_notification(
-        &self,
-        session: &Session,
-        state: Option<&Json>,
-    ) -> Option<Notification> {
-        let requests = agent_state::new_requests(session.agent_state.json(), state);
-        session.active.then(|| notification_for(session, &requests)).flatten()
-    }
+/// Returns the notification for the permission requests that are new in `state`.
+pub(in crate::hub) fn permission_notification(session: &Session, state: Option<&Json>) -> Option<Notification> {
+    let requests = agent_state::new_requests(session.agent_state.json(), state);
+    session.active.then(|| notification_for(session, &requests)).flatten()
 }
 
 /// Returns the notification for the last of the requests, which supersedes the notifications for the other requests.

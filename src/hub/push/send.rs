@@ -66,8 +66,7 @@ impl Hub {
             turn.push.queue.start_due(now)
         };
         for (id, delivery) in due {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.run_round(id, delivery).await }));
+            self.spawn(|hub| async move { hub.run_round(id, delivery).await });
         }
     }
 

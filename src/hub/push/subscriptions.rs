@@ -19,7 +19,7 @@ const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
 
 impl Hub {
     /// Returns the configured key pair, or the key pair in the database. Generates a key pair if there is neither.
-    pub(in crate::hub) async fn load_vapid_keys(&self) -> Result<VapidKeys, Error> {
+    pub async fn load_vapid_keys(&self) -> Result<VapidKeys, Error> {
         let known = self.config.push.keys.clone().or_else(|| self.turn().push.subscribers.keys.clone());
         if let Some(keys) = known {
             return Ok(keys);
@@ -36,10 +36,6 @@ impl Hub {
         let keys = VapidKeys::parse(&stored).ok_or_else(malformed)?;
         self.turn().push.subscribers.keys = Some(keys.clone());
         Ok(keys)
-    }
-
-    pub async fn vapid_public_key(&self) -> Result<String, Error> {
-        Ok(self.load_vapid_keys().await?.public())
     }
 
     /// `POST /api/push/subscribe`. An identical subscription is not written again. Writes nothing if `credential` is revoked.

@@ -17,13 +17,13 @@ pub struct Draft {
     /// The session's id.
     pub session: String,
     /// The sender's idempotency key: a message whose key is known is not stored again.
-    pub(super) local_id: Option<String>,
+    pub local_id: Option<String>,
     /// Opaque to the hub.
     pub content: Json,
     /// The socket of the CLI that sent the message. This socket does not receive the message. `None` for a web client.
     pub from: Option<ConnId>,
     /// Whether the message may wait until the CLI of an inactive session is back.
-    pub(super) may_wait: bool,
+    pub may_wait: bool,
     /// The acknowledgement that the CLI gets when the message is durable.
     ack: Option<AckId>,
 }
@@ -41,20 +41,11 @@ impl Draft {
         Self { from: Some(from), ack, ..draft }
     }
 
-    /// Lets the message wait if the session is inactive.
-    pub fn hold_if_inactive(self) -> Self {
-        Self { may_wait: true, ..self }
-    }
-
     /// Returns the acknowledgement of the message for its CLI.
     pub(super) fn reply(&self, added: &Added) -> Option<Reply> {
         // Only messages of web clients are held.
         let Added::Stored(message) = added else { return None };
         Some(message_reply(self.from?, self.ack?, message))
-    }
-
-    pub fn local_id(&self) -> Option<&str> {
-        self.local_id.as_deref()
     }
 
     pub(super) fn check(&self) -> Result<(), Error> {

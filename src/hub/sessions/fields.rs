@@ -11,6 +11,7 @@ use crate::hub::core::sessions::before_images::HubQueue;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::state::State;
+use crate::hub::push::notify::permission_notification;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES};
@@ -92,7 +93,7 @@ impl Turn<'_> {
             let (s, new) = (&mut entry.session, parts.without_completed);
             // Only a CLI can request a permission, so only a CLI's change causes a notification. A change by the hub completes or cancels
             // requests.
-            let notification = from.and_then(|_| hub.permission_notification(s, new.as_ref()));
+            let notification = from.and_then(|_| permission_notification(s, new.as_ref()));
             (s.agent_state_version, s.updated_at) = (s.agent_state_version + 1, now);
             s.request_times = agent_state::request_times(new.as_ref(), s.request_times.as_ref(), now);
             let version = s.agent_state_version;

@@ -52,10 +52,8 @@ impl Hub {
     pub(super) fn start_delivery(self: &Arc<Self>, session: &str) {
         let is_due = |entry: &CachedSession| entry.session.active && entry.session.held_messages_count > 0;
         if self.turn().cache.entry(session).is_some_and(is_due) {
-            let (hub, session) = (Arc::clone(self), session.to_owned());
-            self.rt.spawn(Box::pin(async move {
-                let _ = hub.deliver_held(&session).await;
-            }));
+            let session = session.to_owned();
+            self.spawn(|hub| async move { drop(hub.deliver_held(&session).await) });
         }
     }
 

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::RpcError;
@@ -22,16 +20,6 @@ const MAX_REASON_CHARS: usize = 1_000;
 const ABORT_REASON: &str = "Aborted by user";
 const ARCHIVE_REASON: &str = "Archived by user";
 
-#[derive(Serialize)]
-struct Abort<'a> {
-    reason: &'a str,
-}
-
-#[derive(Serialize)]
-struct Switch {
-    to: ControlMode,
-}
-
 impl Hub {
     /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps the
     /// session active.
@@ -39,8 +27,8 @@ impl Hub {
         check_reason(reason)?;
         self.require_active(id).await?;
         let reports = self.turn().liveness.reports();
-        self.call_without_result(id, Method::Abort, &Json::of(&Abort { reason: reason.unwrap_or(ABORT_REASON) }))
-            .await?;
+        let params = Json::object(&[("reason", Json::of(reason.unwrap_or(ABORT_REASON)))]);
+        self.call_without_result(id, Method::Abort, &params).await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
         self.flush().await
     }
@@ -48,7 +36,7 @@ impl Hub {
     /// Takes control from the terminal, so that the web can send messages.
     pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
-        self.call_without_result(id, Method::Switch, &Json::of(&Switch { to: ControlMode::Remote })).await?;
+        self.call_without_result(id, Method::Switch, &Json::object(&[("to", Json::of(&ControlMode::Remote))])).await?;
         self.with_session(id, |turn| turn.change_session(id, |session| session.mode = Some(ControlMode::Remote))).await
     }
 

@@ -21,25 +21,15 @@ const LIST_READ_BYTES: usize = 500_000;
 
 /// A request for a page.
 #[derive(Clone, Copy)]
-enum Page<'a> {
+pub enum Page<'a> {
     Sessions(&'a ListRequest),
     Inbox(&'a InboxRequest),
 }
 
 impl Hub {
-    /// Returns a page of the list as JSON, after all writes queued so far are durable. While the database is stalled, the page has the
-    /// last committed states.
-    pub async fn list_sessions(self: &Arc<Self>, request: &ListRequest) -> Result<Arc<str>, Error> {
-        self.read_page(Page::Sessions(request)).await
-    }
-
-    /// Returns a page of the inbox as JSON, under the conditions of [`list_sessions`](Self::list_sessions).
-    pub async fn list_inbox(self: &Arc<Self>, request: &InboxRequest) -> Result<Arc<str>, Error> {
-        self.read_page(Page::Inbox(request)).await
-    }
-
-    /// Returns a page. Reads from the database what memory lacks.
-    async fn read_page(self: &Arc<Self>, page: Page<'_>) -> Result<Arc<str>, Error> {
+    /// Returns a page as JSON, after all writes queued so far are durable. While the database is stalled, the page has the last committed
+    /// states. Reads from the database what memory lacks.
+    pub async fn read_page(self: &Arc<Self>, page: Page<'_>) -> Result<Arc<str>, Error> {
         let requested_at = self.rt.now();
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
         let (mut last_failure, mut keep_json, mut inbox_read) = (None, None, None);

@@ -54,7 +54,7 @@ pub(super) enum Needs {
     /// Local ids that must be looked up in the database: they are new or belong to old messages.
     LocalIds(Vec<UnknownLocalId>),
     /// A session that a merge in progress locks.
-    Unlocked(oneshot::Receiver<Result<(), Error>>),
+    Unlocked(oneshot::Receiver<()>),
 }
 
 impl RelatedRows {
@@ -90,7 +90,7 @@ impl Hub {
                 let unlocked = self.turn().in_flight.wait_for_unlock(id);
                 match unlocked {
                     // A merge may have deleted the session, so the session is loaded again.
-                    Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
+                    Some(unlocked) => drop(unlocked.await),
                     None => return Ok(()),
                 }
             }
@@ -144,7 +144,7 @@ impl Hub {
             if let Some(id) = cached {
                 let unlocked = self.turn().in_flight.wait_for_unlock(&id);
                 match unlocked {
-                    Some(unlocked) => unlocked.await.unwrap_or(Ok(()))?,
+                    Some(unlocked) => drop(unlocked.await),
                     None => return Ok(()),
                 }
                 continue;
@@ -259,7 +259,10 @@ impl Hub {
         match needs {
             Needs::Session(related) => self.load_session_with(id, related).await,
             Needs::Related(related) => self.load_related(id, related).await,
-            Needs::Unlocked(unlocked) => unlocked.await.unwrap_or(Ok(())),
+            Needs::Unlocked(unlocked) => {
+                let _ = unlocked.await;
+                Ok(())
+            }
             Needs::LocalIds(_) if *lookups == MAX_LOOKUPS => Err(Error::Unavailable(NOT_LOOKED_UP.into())),
             Needs::LocalIds(unknown) => {
                 *lookups += 1;

@@ -40,7 +40,7 @@ impl Hub {
         }
         let merged = self.merge_locked(old, new, memory).await;
         for id in [old, new] {
-            self.turn().in_flight.unlock(id, None);
+            self.turn().in_flight.unlock(id);
         }
         self.start_commit();
         self.start_delivery(new);

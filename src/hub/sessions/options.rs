@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::rejection_reason;
@@ -14,13 +12,8 @@ use crate::model::owner::Owner;
 impl Hub {
     /// Sets an option of an active session's agent. The error of a refusal has the agent's reason.
     pub async fn set_option(self: &Arc<Self>, id: &str, option: &str, value: &Json) -> Result<(), Error> {
-        #[derive(Serialize)]
-        struct Params<'a> {
-            id: &'a str,
-            value: &'a Json,
-        }
         self.require_active(id).await?;
-        let params = Json::of(&Params { id: option, value });
+        let params = Json::object(&[("id", Json::of(option)), ("value", value.clone())]);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, params.text()).await;
         let answer = answer.map_err(|error| Error::OptionNotApplied(error.to_string()))?;
         rejection_reason(&answer).map_or(Ok(()), |reason| Err(Error::OptionNotApplied(reason)))

@@ -125,8 +125,7 @@ impl Hub {
         if ids.is_empty() || turn.connections.subscriptions().next().is_none() {
             return;
         }
-        let hub = Arc::clone(self);
-        self.rt.spawn(Box::pin(async move {
+        self.spawn(|hub| async move {
             for ids in ids.chunks(MAX_GROUPED_LOOKUPS) {
                 // Concurrent loads share a batch.
                 join_all(ids.iter().map(|id| hub.load_session(id))).await;
@@ -141,7 +140,7 @@ impl Hub {
                 }
             }
             hub.start_commit();
-        }));
+        });
     }
 
     /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. After an error, the alarm tries again.

@@ -34,6 +34,9 @@ pub(super) struct ResumeParams {
     pub(super) agent: String,
     pub(super) session_id: String,
     pub(super) resume_session_id: String,
+    /// As in [`SpawnParams`](crate::hub::machines::spawn::SpawnParams).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) trust: Option<bool>,
 }
 
 impl Hub {
@@ -98,16 +101,9 @@ impl Hub {
         params: &ResumeParams,
         trust: Option<bool>,
     ) -> Result<String, Error> {
-        #[derive(Serialize)]
-        struct Params {
-            #[serde(flatten)]
-            session: ResumeParams,
-            #[serde(skip_serializing_if = "Option::is_none")]
-            trust: Option<bool>,
-        }
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&Params { session: ResumeParams { agent, ..params.clone() }, trust }).text().to_owned()
+            Json::of(&ResumeParams { agent, trust, ..params.clone() }).text().to_owned()
         };
         let owner = Owner::Machine(machine.to_owned());
         let answer = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await;
@@ -217,5 +213,6 @@ pub(super) fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Optio
         SessionAgent::Known(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
         SessionAgent::Unknown => id_of(&agent),
     }?;
-    Some(ResumeParams { directory: metadata.path()?, agent, session_id: session.id.clone(), resume_session_id })
+    let (directory, session_id) = (metadata.path()?, session.id.clone());
+    Some(ResumeParams { directory, agent, session_id, resume_session_id, trust: None })
 }

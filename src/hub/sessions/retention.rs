@@ -31,7 +31,7 @@ impl Hub {
             Err(_) => now + BACKGROUND_RETRY_MS,
         };
         let mut turn = self.turn();
-        turn.retention.continue_at(next_at);
+        turn.retention.due_at = Some(next_at);
         turn.request_alarm(Some(next_at));
     }
 

@@ -30,7 +30,7 @@ impl Turn<'_> {
             && let Some(cli) = self.state.connections.cli(from).filter(|cli| is_due(cli.last_activity_at(&owner)))
         {
             let mut cli = cli.clone();
-            cli.record_activity(&owner, at);
+            cli.set_last_activity(&owner, Some(at));
             self.set_peer(from, Peer::Cli(cli));
         }
     }

@@ -68,7 +68,7 @@ impl State {
             self.liveness.next_deadline(),
             self.kept_requests.next_deadline(),
             self.sweep.next_deadline(),
-            self.retention.next_deadline(),
+            self.retention.due_at,
             self.activation_waiters.next_deadline(),
         ];
         deadlines.into_iter().flatten().min()

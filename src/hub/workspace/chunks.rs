@@ -9,23 +9,9 @@ use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use futures::future::try_join;
-use serde::Serialize;
 
 /// The content of a chunk of an upload, in characters of base64: a multiple of 4.
 pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct ChunkParams<'a> {
-    content: &'a str,
-    upload_id: &'a str,
-    offset: u64,
-    last: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    filename: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    mime_type: Option<&'a str>,
-}
 
 /// An upload in chunks. If the upload is dropped before its end, the CLI gets a call to discard the part that it has.
 pub struct ChunkedUpload<'a> {
@@ -52,15 +38,15 @@ impl<'a> ChunkedUpload<'a> {
             let bytes = body.file_bytes() - offset;
             let timeout_ms = self.hub.upload_timeout_ms(bytes);
             let call = self.open_call(timeout_ms).await.map_err(to_upload_error)?;
-            let params = ChunkParams {
-                content: "",
-                upload_id: &self.id,
-                offset,
-                last: fields.is_some(),
-                filename: fields.as_ref().map(|fields| fields.filename.as_str()),
-                mime_type: fields.as_ref().map(|fields| fields.mime_type.as_str()),
-            };
-            send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
+            let params = Json::object_of_some(&[
+                ("content", Some(Json::of(""))),
+                ("uploadId", Some(Json::of(&self.id))),
+                ("offset", Some(Json::of(&offset))),
+                ("last", Some(Json::of(&fields.is_some()))),
+                ("filename", fields.as_ref().map(|fields| Json::of(&fields.filename))),
+                ("mimeType", fields.as_ref().map(|fields| Json::of(&fields.mime_type))),
+            ]);
+            send_with_content(body, &call, params.text());
             self.is_partial = true;
             offset += bytes;
             let result = async { call.result().await.map_err(to_upload_error) };

@@ -3,10 +3,11 @@
 
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;
@@ -19,56 +20,11 @@ pub struct Workspace {
     pub agent: Option<String>,
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct GitParams<'a> {
-    cwd: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    file_path: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    staged: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct PathParams<'a> {
-    path: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    offset: Option<u64>,
-}
-
-#[derive(Serialize)]
-struct AgentParams<'a> {
-    agent: &'a str,
-}
-
-#[derive(Serialize)]
-struct RipgrepParams<'a> {
-    args: &'a [&'a str],
-    cwd: &'a str,
-}
-
 #[derive(Deserialize)]
 struct RipgrepResult {
     #[serde(deserialize_with = "scalar")]
     success: bool,
     stdout: Option<String>,
-}
-
-#[derive(Serialize)]
-struct FileList {
-    success: bool,
-    files: Vec<FileEntry>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct FileEntry {
-    file_name: String,
-    file_path: String,
-    full_path: String,
-    file_type: &'static str,
 }
 
 impl Hub {
@@ -79,37 +35,6 @@ impl Hub {
         let metadata = turn.cache.require_entry(id)?.session.metadata_fields();
         let path = metadata.path().unwrap_or_default();
         Ok(Workspace { session_id: id.to_owned(), path, agent: metadata.flavor() })
-    }
-
-    pub async fn git_status(&self, w: &Workspace, path: Option<&str>, offset: Option<u64>) -> String {
-        self.forward(w, Method::GitStatus, &GitParams { cwd: &w.path, file_path: path, staged: None, offset }).await
-    }
-
-    pub async fn git_diff_numstat(&self, w: &Workspace, staged: bool) -> String {
-        self.forward(
-            w,
-            Method::GitDiffNumstat,
-            &GitParams { cwd: &w.path, file_path: None, staged: Some(staged), offset: None },
-        )
-        .await
-    }
-
-    pub async fn git_diff_file(&self, w: &Workspace, path: &str, staged: bool) -> String {
-        let params = GitParams { cwd: &w.path, file_path: Some(path), staged: Some(staged), offset: None };
-        self.forward(w, Method::GitDiffFile, &params).await
-    }
-
-    pub async fn read_file(&self, w: &Workspace, path: &str) -> String {
-        self.forward(w, Method::ReadFile, &PathParams { path, offset: None }).await
-    }
-
-    pub async fn list_directory(&self, w: &Workspace, path: &str, offset: Option<u64>) -> String {
-        self.forward(w, Method::ListDirectory, &PathParams { path, offset }).await
-    }
-
-    pub async fn list_slash_commands(&self, w: &Workspace) -> String {
-        let agent = w.agent.as_deref().unwrap_or(self.config.vocabulary.default_agent());
-        self.forward(w, Method::ListSlashCommands, &AgentParams { agent }).await
     }
 
     /// Calls a method of the session's CLI. Returns its result, or for a failed call `{"success":false,"error"}`.
@@ -124,20 +49,17 @@ impl Hub {
             Some(glob) => vec!["--files", "--iglob", glob],
             None => vec!["--files"],
         };
-        let params = to_text(&RipgrepParams { args: &args, cwd: &w.path });
-        let result = self.call_method(w, Method::RunRipgrep, &params).await;
+        let params = Json::object(&[("args", Json::of(&args)), ("cwd", Json::of(&w.path))]);
+        let result = self.call_method(w, Method::RunRipgrep, params.text()).await;
         match serde_json::from_str(&result).ok() {
             Some(RipgrepResult { success: true, stdout }) => {
                 let paths = stdout.iter().flat_map(|stdout| stdout.lines()).filter(|line| !line.is_empty());
-                let files = paths.take(limit).map(|path| file_entry(&w.path, path)).collect();
-                to_text(&FileList { success: true, files })
+                let files: Vec<Json> = paths.take(limit).map(|path| file_entry(&w.path, path)).collect();
+                let list = Json::object(&[("success", Json::of(&true)), ("files", Json::of(&files))]);
+                list.text().to_owned()
             }
             _ => result,
         }
-    }
-
-    async fn forward<T: Serialize>(&self, w: &Workspace, method: Method, params: &T) -> String {
-        self.call_method(w, method, &to_text(params)).await
     }
 }
 
@@ -151,18 +73,14 @@ fn file_glob(query: &str) -> Option<String> {
     }
 }
 
-fn file_entry(cwd: &str, path: &str) -> FileEntry {
+fn file_entry(cwd: &str, path: &str) -> Json {
     let path = path.strip_prefix("./").unwrap_or(path);
-    FileEntry {
-        file_name: path.rsplit(['/', '\\']).next().unwrap_or(path).to_owned(),
-        file_path: path.to_owned(),
-        full_path: format!("{}/{path}", cwd.trim_end_matches('/')),
-        file_type: "file",
-    }
-}
-
-fn to_text<T: Serialize>(value: &T) -> String {
-    serde_json::to_string(value).unwrap_or_default()
+    Json::object(&[
+        ("fileName", Json::of(path.rsplit(['/', '\\']).next().unwrap_or(path))),
+        ("filePath", Json::of(path)),
+        ("fullPath", Json::of(&format!("{}/{path}", cwd.trim_end_matches('/')))),
+        ("fileType", Json::of("file")),
+    ])
 }
 
 /// Checks that a path is relative and has no `..` segment. Both `/` and `\` are separators, because a CLI may run on Windows.

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::future::{Either, select};
-use serde::Serialize;
 
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::connections::{Connection, Peer};
@@ -23,6 +22,7 @@ use crate::limits::{
     PROGRESS_TIMEOUT_MS,
 };
 use crate::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 
@@ -43,27 +43,11 @@ const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
 /// this throughput.
 const UPLOAD_BYTES_PER_MS: u64 = 256;
 
-// The share of a namespace has room for an upload in chunks and the smallest cache.
-const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES <= NAMESPACE_SHARE_BYTES);
-
 /// The number of base64 characters of the largest file that is sent in one frame.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
 
 const NO_FRAME_UPLOAD_SLOT: &str = "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large \
     file at a time, and was busy for 60 seconds.";
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct UploadParams<'a> {
-    content: &'a str,
-    filename: &'a str,
-    mime_type: &'a str,
-}
-
-#[derive(Serialize)]
-struct DeleteParams<'a> {
-    path: &'a str,
-}
 
 /// A slot in [`UploadSlots`](crate::hub::core::uploads::UploadSlots), released on drop.
 struct UploadSlot<'a> {
@@ -116,9 +100,10 @@ impl Hub {
         };
         let timeout_ms = self.upload_timeout_ms(body.file_bytes());
         let call = self.open_call(owner, Method::UploadFile, timeout_ms).await.map_err(to_upload_error)?;
-        let params =
-            UploadParams { content: &upload.content, filename: &upload.filename, mime_type: &upload.mime_type };
-        send_with_content(body, &call, &serde_json::to_string(&params).unwrap_or_default());
+        let UploadFields { filename, content, mime_type } = &upload;
+        let (content, filename) = (("content", Json::of(content)), ("filename", Json::of(filename)));
+        let params = Json::object(&[content, filename, ("mimeType", Json::of(mime_type))]);
+        send_with_content(body, &call, params.text());
         let Some(slot_and_memory) = slot_and_memory else { return call.result().await.map_err(to_upload_error) };
         let until_read = std::pin::pin!(self.wait_until_read(call.conn));
         let result = match select(std::pin::pin!(call.result()), until_read).await {
@@ -205,8 +190,9 @@ impl Hub {
     pub async fn delete_upload(self: &Arc<Self>, id: &str, path: &str) -> Result<String, Error> {
         check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
-        let params = serde_json::to_string(&DeleteParams { path }).unwrap_or_default();
-        self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await.map_err(to_upload_error)
+        let params = Json::object(&[("path", Json::of(path))]);
+        let deleted = self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, params.text()).await;
+        deleted.map_err(to_upload_error)
     }
 
     async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {

@@ -78,8 +78,7 @@ impl Hub {
             write_queue.start_committing()
         };
         if must_commit {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.commit_until_empty().await }));
+            self.spawn(|hub| async move { hub.commit_until_empty().await });
         }
     }
 

@@ -34,8 +34,7 @@ impl Hub {
             lookups.len() == 1
         };
         if is_first {
-            let hub = Arc::clone(self);
-            self.rt.spawn(Box::pin(async move { hub.run_lookups().await }));
+            self.spawn(|hub| async move { hub.run_lookups().await });
         }
         receiver.await.unwrap_or_else(|_| Err(DbError::Unavailable("the hub was interrupted".into())))
     }
@@ -61,8 +60,8 @@ impl Hub {
         let mut lookups = std::mem::take(&mut self.turn().lookups);
         while !lookups.is_empty() {
             let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
-            let (hub, batch) = (Arc::clone(self), std::mem::replace(&mut lookups, later_lookups));
-            self.rt.spawn(Box::pin(async move { hub.run_lookup_batch(batch).await }));
+            let batch = std::mem::replace(&mut lookups, later_lookups);
+            self.spawn(|hub| async move { hub.run_lookup_batch(batch).await });
         }
     }
 

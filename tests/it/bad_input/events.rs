@@ -262,7 +262,7 @@ async fn an_unknown_or_foreign_id_is_rejected_without_details() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unknown_event_is_ignored_counted_and_logged_once() {
+async fn an_unknown_event_is_ignored_and_logged_once() {
     let mut fixture = Fixture::new().await;
     let names = [
         "messages-consumed",
@@ -285,25 +285,23 @@ async fn an_unknown_event_is_ignored_counted_and_logged_once() {
             assert_eq!(fixture.cli.socket.next_text().await, "43/cli,7[]", "{name} {args}");
         }
     }
-    let counts = fixture.world.hub().unknown_events();
-    assert!(names.iter().all(|name| counts.get(*name) == Some(&8)), "{counts:?}");
     let logs = fixture.world.rt.logs();
-    assert_eq!(logs.len(), names.len());
+    assert_eq!(logs.len(), names.len(), "the first event of each name is logged");
     assert!(logs[0].contains("\"messages-consumed\""), "{}", logs[0]);
     fixture.cli.socket.assert_no_frames().await;
     fixture.finish().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_number_and_length_of_counted_names_are_limited() {
+async fn the_number_and_length_of_logged_names_are_limited() {
     let Fixture { world, cli, .. } = Fixture::new().await;
     for number in 0..MAX_UNKNOWN_EVENTS + 10 {
         cli.socket.send(format!("42/cli,[\"{number}{}\"]", "x".repeat(1_000)));
     }
     run_until_idle().await;
-    let counts = world.hub().unknown_events();
-    assert_eq!((counts.len(), world.rt.logs().len()), (MAX_UNKNOWN_EVENTS, MAX_UNKNOWN_EVENTS));
-    assert!(counts.keys().all(|name| name.chars().count() < 200));
+    let logs = world.rt.logs();
+    assert_eq!(logs.len(), MAX_UNKNOWN_EVENTS);
+    assert!(logs.iter().all(|line| line.to_string().chars().count() < 250), "{}", logs[0]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -3,7 +3,7 @@
 /// The runs of a namespace. At most one batch is in progress.
 pub struct Retention {
     /// When the next batch is due, in Unix milliseconds; `None` while a batch is in progress, or if the deployment has no retention.
-    due_at: Option<u64>,
+    pub due_at: Option<u64>,
     /// The tag up to which this run has searched for archived sessions; `None` when it has searched all.
     pub searched_tag: Option<String>,
 }
@@ -13,18 +13,8 @@ impl Retention {
         Self { due_at, searched_tag: Some(String::new()) }
     }
 
-    /// Returns the Unix milliseconds at which the next batch is due; `None` without retention.
-    pub fn next_deadline(&self) -> Option<u64> {
-        self.due_at
-    }
-
     /// Begins a batch if one is due. Returns whether it began.
     pub fn begin(&mut self, now: u64) -> bool {
         self.due_at.take_if(|at| *at <= now).is_some()
-    }
-
-    /// Schedules the next batch of the run.
-    pub fn continue_at(&mut self, at: u64) {
-        self.due_at = Some(at);
     }
 }

@@ -78,12 +78,9 @@ impl Cli {
         }
     }
 
-    /// Records activity for a session or machine that the CLI serves. `at`: in Unix milliseconds.
-    pub fn record_activity(&mut self, owner: &Owner, at: u64) {
-        self.set_last_activity(owner, Some(at));
-    }
-
-    fn set_last_activity(&mut self, owner: &Owner, at: Option<u64>) {
+    /// Sets the time of the last activity for a session or machine that the CLI serves, in Unix milliseconds; `None` after the CLI has
+    /// ended the session.
+    pub fn set_last_activity(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
             _ if !self.is_named_in_connect(owner) => {
                 self.others.iter_mut().filter(|other| other.owner == *owner).for_each(|other| other.alive_at = at);

@@ -34,17 +34,13 @@ pub struct CompletedRequests {
 /// The time of completion, the id, and the entry.
 type DatedEntry<'a> = (u64, &'a str, &'a Json);
 
-fn sort_key<'a>((at, id, _): &DatedEntry<'a>) -> (u64, &'a str) {
-    (*at, *id)
-}
-
 /// The size of an entry that counts against the limit.
 fn entry_bytes(id: &str, entry: &str) -> usize {
     id.len() + entry.len() + ENTRY_OVERHEAD_BYTES
 }
 
 fn compare(a: &DatedEntry<'_>, b: &DatedEntry<'_>) -> Ordering {
-    sort_key(a).cmp(&sort_key(b))
+    (a.0, a.1).cmp(&(b.0, b.1))
 }
 
 impl CompletedRequests {
@@ -171,7 +167,7 @@ impl CompletedRequests {
         let mut entries = self.unsorted();
         // A selection is cheaper than sorting a long record.
         if let Some(older) = entries.len().checked_sub(MAX_RECENT_COMPLETED + 1) {
-            entries.select_nth_unstable_by_key(older, sort_key);
+            entries.select_nth_unstable_by(older, compare);
             entries.drain(..=older);
         }
         sort_by(&mut entries, compare);

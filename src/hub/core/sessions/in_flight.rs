@@ -5,8 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 
 use futures::channel::oneshot;
 
-use crate::hub::core::error::Error;
-
 #[derive(Debug, Default)]
 struct Operations {
     /// The permission requests whose answer is being sent to the CLI.
@@ -18,7 +16,7 @@ struct Operations {
     /// The number of merges in progress. Only the merges may change the session.
     locks: usize,
     /// Resolve when the session is unlocked.
-    lock_waiters: Vec<oneshot::Sender<Result<(), Error>>>,
+    lock_waiters: Vec<oneshot::Sender<()>>,
 }
 
 /// The operations in flight of a namespace, by session.
@@ -97,13 +95,13 @@ impl InFlight {
         self.operations_of(session).locks += 1;
     }
 
-    /// Ends a lock. When the last lock ends, all waiters get `failure`, or `Ok` if it is `None`.
-    pub fn unlock(&mut self, session: &str, failure: Option<&Error>) {
+    /// Ends a lock. When the last lock ends, resolves all waiters.
+    pub fn unlock(&mut self, session: &str) {
         let operations = self.operations_of(session);
         operations.locks -= 1;
         if operations.locks == 0 {
             for waiter in operations.lock_waiters.drain(..) {
-                let _ = waiter.send(failure.cloned().map_or(Ok(()), Err));
+                let _ = waiter.send(());
             }
         }
         self.remove_if_idle(session);
@@ -114,7 +112,7 @@ impl InFlight {
     }
 
     /// Returns a receiver that resolves when the session is unlocked; `None` if it is not locked.
-    pub fn wait_for_unlock(&mut self, session: &str) -> Option<oneshot::Receiver<Result<(), Error>>> {
+    pub fn wait_for_unlock(&mut self, session: &str) -> Option<oneshot::Receiver<()>> {
         let operations = self.0.get_mut(session).filter(|operations| operations.locks > 0)?;
         let (waiter, receiver) = oneshot::channel();
         operations.lock_waiters.push(waiter);
