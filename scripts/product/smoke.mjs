@@ -1,5 +1,6 @@
 // `npm run smoke -- --hub URL --token T`: checks a running hub from outside, measures it, and removes what it created.
 
+import { parseHubAddress } from '../../packages/cli-kit/src/hub-address.mjs';
 import { isOnThisMachine } from '../../packages/cli-kit/src/token.mjs';
 import { parseCommandLine } from '../lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../lib/dev-vars.mjs';
@@ -24,16 +25,6 @@ about a minute, and a few minutes over a slow network. The exit code is 1 if a c
   --json         print the report as JSON
   --help         this text`;
 
-/** @param {string} hub */
-function parseAddress(hub) {
-  if (!URL.canParse(hub)) throw new UsageError(`The address \`${hub}\` is not a URL.`, 'Example: --hub https://hub.example.com');
-  const { protocol, pathname, search, origin } = new URL(hub);
-  if (!['http:', 'https:'].includes(protocol) || pathname !== '/' || search) {
-    throw new UsageError(`The address \`${hub}\` must be http or https without a path.`, 'Example: --hub https://hub.example.com');
-  }
-  return origin;
-}
-
 /** Returns the token of the namespace `smoke` for a hub of `npm run dev`, whose secret is in .dev.vars. */
 function localToken(url) {
   return isOnThisMachine(url) && devVarsExist() ? namespaceToken(accessToken(), 'smoke') : undefined;
@@ -53,7 +44,7 @@ await main(async () => {
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },
   });
-  const url = parseAddress(options.hub);
+  const url = parseHubAddress(options.hub);
   const token = options.token ?? localToken(url);
   if (!token) throw new UsageError('There is no access token.', 'Set --token, or the environment variable CLI_API_TOKEN.');
   await prepareTools();

@@ -8,6 +8,7 @@ import { after, describe, test } from 'node:test';
 import { freePort, start } from './lib/children.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
+import { startPrefixProxy } from './lib/prefix-proxy.mjs';
 
 const SCRIPT = path.join(ROOT, 'scripts', 'product', 'smoke.mjs');
 
@@ -54,10 +55,11 @@ const QUICK = ALL.filter((name) => !['messages', 'history', 'upload', 'sleep', '
 
 describe('npm run smoke', { concurrency: true }, () => {
   // deploy-variants.test.mjs runs all checks.
-  test('passes on a working hub, measures it, and leaves other sessions of the namespace unchanged', async () => {
+  test('passes on a working hub under a prefix, measures it, and leaves other sessions of the namespace unchanged', async (t) => {
     const web = hub.web('used');
     const other = await web.openSession({ tag: 'other' });
-    const { code, stdout, stderr } = await runSmoke('--hub', hub.url, '--token', hub.token('used'), '--quick', '--json');
+    const { url } = await startPrefixProxy(t, hub);
+    const { code, stdout, stderr } = await runSmoke('--hub', url, '--token', hub.token('used'), '--quick', '--json');
     assert.equal(code, 0, stdout + stderr);
     const report = JSON.parse(stdout);
     assert.deepEqual(summarizeChecks(report).results, Object.fromEntries(QUICK.map((name) => [name, 'ok'])));
@@ -126,8 +128,8 @@ describe('npm run smoke', { concurrency: true }, () => {
 
   test('refuses a command line without a hub or token', async () => {
     for (const [args, message] of /** @type {any[]} */ ([
-      [['--hub', 'hub.example.com'], /not a URL/],
-      [['--hub', 'https://hub.example.com/console'], /without a path/],
+      [['--hub', 'hub.example.com'], /must be a URL/],
+      [['--hub', 'https://hub.example.com/settings'], /a page of the console/],
       [['--hub', 'https://hub.example.com'], /no access token/],
     ])) {
       const { code, stderr } = await runSmoke(...args);

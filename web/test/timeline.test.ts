@@ -40,6 +40,7 @@ test('a call runs until it fails, or the agent continues, becomes idle, or ends'
   // The call may wait for a permission.
   assert.equal(stateOf(IDLE, started), 'running');
   assert.equal(stateOf(ENDED, started), 'done');
+  assert.equal(stateOf({ ...IDLE, isStored: true }, started), 'unknown', 'the call may have ended after it was stored');
   assert.equal(stateOf(WORKING, started, result('a', 'x')), 'running');
   assert.equal(stateOf(IDLE, started, result('a', 'x')), 'done');
   assert.equal(stateOf(WORKING, started, call('b')), 'running');

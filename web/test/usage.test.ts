@@ -43,11 +43,14 @@ test('the limits of a plan have names, also unknown ones, and invalid limits are
     { id: 'seven_day', used: 0.1, resetsAt: 'soon' },
     null,
   ];
-  assert.deepEqual(parseLimits(limits), [
+  const before = 1_795_000_000_000 - 1;
+  assert.deepEqual(parseLimits(limits, before), [
     { id: 'five_hour', label: '5-hour limit', used: 0.4, resetsAt: 1_795_000_000_000 },
     { id: 'seven_day_next', label: 'Seven day next', used: 1 },
     { id: 'constructor', label: 'Constructor', used: 0 },
     { id: 'seven_day', label: 'Weekly limit', used: 0.1 },
   ]);
+  const idsAtReset = parseLimits(limits, before + 1).map(({ id }) => id);
+  assert.deepEqual(idsAtReset, ['seven_day_next', 'constructor', 'seven_day'], 'a limit that was reset meanwhile is unknown');
   for (const value of [undefined, null, 'x', {}]) assert.deepEqual(parseLimits(value), []);
 });

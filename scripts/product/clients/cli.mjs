@@ -52,7 +52,9 @@ export class Cli {
     } = options;
     const { socketNamespace = '/cli', transports = ['websocket'] } = options;
     const url = label === undefined ? hub.url : `http://${label}.hub.test:${new URL(hub.url).port}`;
-    this.socket = io(`${url}${socketNamespace}`, {
+    const { origin, pathname } = new URL(url);
+    this.socket = io(`${origin}${socketNamespace}`, {
+      path: `${pathname.replace(/\/$/, '')}/socket.io/`,
       autoConnect: false,
       forceNew: true,
       transports,

@@ -19,10 +19,10 @@ import { parseJson } from '../../lib/json.mjs';
  * @returns {Promise<Response>} when the headers have arrived
  */
 function open(url, method, path, { headers = {}, body, agent = false, timeoutMs = 60_000 } = {}) {
-  const { protocol, hostname, port } = new URL(url);
+  const { protocol, hostname, port, pathname } = new URL(url);
   const length = body === undefined ? {} : { 'content-length': Buffer.byteLength(body) };
   const send = protocol === 'https:' ? https.request : http.request;
-  const request = send({ hostname, port, method, path, agent, headers: { ...length, ...headers } });
+  const request = send({ hostname, port, method, path: pathname.replace(/\/$/, '') + path, agent, headers: { ...length, ...headers } });
   const { promise, resolve, reject } = deferred();
   request.once('error', reject);
   request.once('response', resolve);

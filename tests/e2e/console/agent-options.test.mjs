@@ -58,7 +58,7 @@ const metadata = {
   options: OPTIONS,
   usage: { used: 152_340, size: 200_000, cost: { amount: 12.34, currency: 'USD' } },
   limits: [
-    { id: 'five_hour', used: 0.42, resetsAt: Date.UTC(2030, 0, 1) },
+    { id: 'five_hour', used: 0.42, resetsAt: Date.UTC(2099, 0, 1) },
     { id: 'seven_day', used: 0.91 },
     { id: 'seven_day_next', used: 3 },
   ],

@@ -2,7 +2,6 @@
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
-import { createServer, request as sendRequest } from 'node:http';
 import path from 'node:path';
 import { test } from 'node:test';
 import { runInNewContext } from 'node:vm';
@@ -10,55 +9,9 @@ import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { signInUrl, waitForEqual } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
+import { startPrefixProxy } from '../lib/prefix-proxy.mjs';
 
 const { hub, open } = await startConsole({ serviceWorkers: 'allow' });
-
-/**
- * Starts a proxy that serves the hub at `/hub` and at `/hub/other`, as if they were two hubs, and answers 404 to all other paths, which it
- * adds to `otherPaths`. The proxy is stopped after the test.
- * @param {{after: (step: () => unknown) => void}} t
- */
-async function startPrefixProxy(t) {
-  /** @type {string[]} */
-  const otherPaths = [];
-  /** @param {import('node:http').IncomingMessage} request @returns {import('node:http').ClientRequest | null} */
-  const forward = ({ url = '/', method, headers }) => {
-    const [prefix] = /^\/hub(\/other)?(?=\/|$)/.exec(url) ?? [];
-    if (prefix !== undefined) return sendRequest(hub.url, { path: url.slice(prefix.length) || '/', method, headers });
-    otherPaths.push(url);
-    return null;
-  };
-  const server = createServer((request, response) => {
-    const forwarded = forward(request);
-    if (forwarded === null) return void response.writeHead(404).end();
-    request.pipe(forwarded);
-    forwarded.on('error', () => response.destroy());
-    forwarded.on('response', (answer) => answer.pipe(response.writeHead(answer.statusCode ?? 502, answer.rawHeaders)));
-  });
-  server.on('upgrade', (request, socket, head) => {
-    const forwarded = forward(request);
-    if (forwarded === null) return void socket.destroy();
-    forwarded.on('error', () => socket.destroy()).end();
-    forwarded.on('upgrade', (answer, upstream) => {
-      const headers = answer.rawHeaders.map((value, index) => value + (index % 2 === 0 ? ': ' : '\r\n')).join('');
-      socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`);
-      upstream.unshift(head);
-      for (const [from, to] of [
-        [socket, upstream],
-        [upstream, socket],
-      ])
-        from.on('error', () => to.destroy()).pipe(to);
-      t.after(() => socket.destroy());
-    });
-  });
-  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)));
-  t.after(() => {
-    server.close();
-    server.closeAllConnections();
-  });
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
-  return { url: `http://127.0.0.1:${port}/hub`, otherPaths };
-}
 
 test('the page finds its prefix in each of its addresses', () => {
   const page = readFileSync(path.join(ROOT, 'web', 'index.html'), 'utf8');
@@ -77,7 +30,7 @@ test('the page finds its prefix in each of its addresses', () => {
 });
 
 test('the console works under a prefix: sign-in, a session, a reload, a notification’s link and the offline page', async (t) => {
-  const proxy = await startPrefixProxy(t);
+  const proxy = await startPrefixProxy(t, hub);
   const { session } = await liveSession(t, hub, {
     namespace: 'prefix',
     tag: '/code/alpha',
@@ -123,7 +76,7 @@ test('the console works under a prefix: sign-in, a session, a reload, a notifica
 });
 
 test('two hubs under prefixes of one origin keep accounts, drafts, databases and caches apart', async (t) => {
-  const { url } = await startPrefixProxy(t);
+  const { url } = await startPrefixProxy(t, hub);
   const { session } = await liveSession(t, hub, { namespace: 'apart', tag: '/code', metadata: { path: '/code', host: 'desk' } });
   const { page, pageErrors } = await open(t);
   const draft = page.getByLabel('Message to the agent');

@@ -8,7 +8,6 @@ export type Fault = Status['faults'][number];
 const TEXTS = new Map(
   Object.entries({
     'commit-failed': 'Changes could not be stored. Agents and browsers were told, and try again.',
-    'database-recovered': 'The database answers again.',
     'database-stalled': 'The database did not answer. Changes had to wait.',
     'merge-refused': 'A resumed session was not joined with its earlier part: together they are too large.',
     'push-failed': 'A push service did not accept a notification.',

@@ -22,12 +22,13 @@ const LABELS: Record<string, string> = {
 const isShare = (value: unknown) => isNumber(value) && value >= 0;
 const isTime = (value: unknown) => isNumber(value) && value > 0 && value < 8.64e15;
 
-export const parseLimits = (limits: unknown): PlanLimit[] =>
-  parseObjects<Omit<PlanLimit, 'label'>>(limits, { id: isString, used: isShare, resetsAt: isTime }, ['id', 'used']).map(
-    ({ id, used, resetsAt }) => ({
+/** Returns the limits that were not reset since the agent reported them. */
+export const parseLimits = (limits: unknown, now = Date.now()): PlanLimit[] =>
+  parseObjects<Omit<PlanLimit, 'label'>>(limits, { id: isString, used: isShare, resetsAt: isTime }, ['id', 'used'])
+    .filter(({ resetsAt = Infinity }) => resetsAt > now)
+    .map(({ id, used, resetsAt }) => ({
       id,
       label: (Object.hasOwn(LABELS, id) && LABELS[id]) || id.charAt(0).toUpperCase() + id.slice(1).replaceAll('_', ' '),
       used: Math.min(1, used),
       ...(resetsAt === undefined ? {} : { resetsAt }),
-    }),
-  );
+    }));

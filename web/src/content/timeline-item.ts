@@ -24,8 +24,8 @@ export interface ToolItem extends Source {
   output: string;
   /** Data URLs of the images in the output. */
   images: string[];
-  /** `waiting`: the permission request of the call waits for the user's answer. */
-  state: 'running' | 'waiting' | 'done' | 'failed';
+  /** `waiting`: the permission request of the call waits for the user's answer. `unknown`: only the stored state is known. */
+  state: 'running' | 'waiting' | 'done' | 'failed' | 'unknown';
   /** The completed permission request of the call, if there was one. */
   permission?: CompletedRequest;
   /** The items of the sub-agent that this call started. */

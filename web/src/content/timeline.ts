@@ -56,6 +56,8 @@ export interface TimelineInput {
 export interface AgentActivity {
   active: boolean;
   thinking: boolean;
+  /** Whether the browser has stored the activity earlier: a call without a result may have waited, and may have ended since. */
+  isStored?: boolean;
 }
 
 /** A text that arrives at most this long after the end of a turn still belongs to the turn. */
@@ -72,7 +74,7 @@ const TODO_TOOL = 'TodoWrite';
  */
 export function buildTimeline(
   { messages, outgoing, live = [], hasOlder, hasNewer = false, requests = {}, completed = {}, queued }: TimelineInput,
-  { active, thinking }: AgentActivity,
+  { active, thinking, isStored }: AgentActivity,
 ): TimelineItem[] {
   const items: TimelineItem[] = [];
   const calls = new Calls();
@@ -154,6 +156,7 @@ export function buildTimeline(
   if (active && thinking) texts.markLive(items.findLast(({ kind }) => kind !== 'user'));
   markWaiting(calls.byId, requests);
   calls.markCallsOfSubAgents();
+  if (isStored) calls.forget();
   const since = hasOlder ? (messages[0]?.createdAt ?? 0) : 0;
   const until = hasNewer ? (messages.at(-1)?.createdAt ?? 0) : Infinity;
   const waits = (item: TimelineItem) => item.kind === 'user' && item.isQueued;

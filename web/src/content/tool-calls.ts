@@ -26,6 +26,11 @@ export class Calls {
     }
   }
 
+  /** Marks the calls of which nobody knows whether they run. */
+  forget(): void {
+    for (const call of this.byId.values()) if (call.state === 'running') call.state = 'unknown';
+  }
+
   /** Ends the calls with output of one sub-agent, or of the agent itself. */
   endWithOutput(parent: ToolItem | undefined): void {
     this.end([...this.withOutput].filter((call) => this.#parents.get(call) === parent));

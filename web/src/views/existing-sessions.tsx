@@ -62,8 +62,7 @@ function AgentSessions({ machine }: { machine: Machine }) {
   return (
     <div class="stack">
       <p class="muted">
-        Sessions that were started outside of the hub on {machineName(machine)}. An import brings the history, and the session continues
-        here.
+        The sessions that the agent has on {machineName(machine)}. An import brings the history, and the session continues here.
       </p>
       <div class="field">
         <label for="existing-agent">Agent</label>

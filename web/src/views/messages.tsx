@@ -85,21 +85,22 @@ function useAnnouncement(items: TimelineItem[]): string | undefined {
 }
 
 /** Returns the items of a conversation. An item without a change stays the same object. */
-function useTimeline({ agentState, active, thinking }: Session, conversation: Conversation): TimelineItem[] {
+function useTimeline({ id, agentState, active, thinking }: Session, conversation: Conversation): TimelineItem[] {
   const { messages, outgoing, live, hasOlder, hasNewer } = conversation;
   const { requests, completedRequests: completed, queuedMessages: queued } = agentState ?? {};
   const hasQueue = queueOf(agentState) !== null;
+  const isStored = useSelector(({ storedSessions }) => getOwn(storedSessions, id)) !== undefined;
   const previous = useRef<TimelineItem[]>([]);
   return useMemo(() => {
     // Unsent messages and live text follow the newest message, and calls in the middle of the history do not run.
     const end = hasNewer ? { outgoing: [], live: [] } : { outgoing, live };
-    const activity = hasNewer ? { active: false, thinking: false } : { active, thinking };
+    const activity = hasNewer ? { active: false, thinking: false } : { active, thinking, isStored };
     const items = buildTimeline({ messages, ...end, hasOlder, hasNewer, requests, completed, queued }, activity);
     // The dock shows the messages of a queue that users can change.
     const shown = hasQueue ? items.filter((item) => item.kind !== 'user' || !item.isQueued) : items;
     previous.current = reuseItems(previous.current, shown);
     return previous.current;
-  }, [messages, outgoing, live, hasOlder, hasNewer, requests, completed, queued, hasQueue, active, thinking]);
+  }, [messages, outgoing, live, hasOlder, hasNewer, requests, completed, queued, hasQueue, active, thinking, isStored]);
 }
 
 /** The pauses before the messages around the reading place are requested again. */
