@@ -57,7 +57,7 @@ test('the row of an edit shows the relative path, the whole file name, the line 
   }
 });
 
-test('invisible and reordering characters in the names of files are escaped in all views', async (t) => {
+test('invisible and reordering characters in the names of files and of the session are escaped in all views', async (t) => {
   const name = 'invoice\u202Egnp.exe\u200B';
   const escaped = 'invoice\\u202Egnp.exe\\u200B';
   const methods = {
@@ -78,8 +78,9 @@ test('invisible and reordering characters in the names of files are escaped in a
     t,
     'names',
     [toolUseRecord('w', 'Write', { file_path: `${DIRECTORY}/${name}`, content: 'x' })],
-    { methods },
+    { methods, metadata: { name } },
   );
+  await page.getByRole('heading', { level: 1, name: escaped }).waitFor();
   await chat.log.getByText(escaped).waitFor();
   await page.getByRole('link', { name: 'Changes' }).click();
   await page.getByText(`old/${escaped} → ${escaped}`).waitFor();
