@@ -1,6 +1,7 @@
 /** Pure functions on sessions: summaries for the list, updates, titles, groups and search. */
 
 import type { Session, SessionSummary } from '../api/types.ts';
+import { escapeText } from '../content/escape-invisible.ts';
 import { getOwn } from './get-own.ts';
 
 /** Creates the summary of a full session for the list. */
@@ -118,14 +119,17 @@ interface TitledSession {
   metadata: { name?: string; path: string; summary?: { text?: string }; lifecycleState?: string } | null;
 }
 
-/** Returns the first available title: the name, the summary, "New session" without messages, the directory's name, or the id's start. */
+/**
+ * Returns the first available title: the name, the summary, "New session" without messages, the directory's name, or the id's start.
+ * Invisible characters are escaped.
+ */
 export function sessionTitle({ id, metadata }: TitledSession): string {
-  return (
+  return escapeText(
     metadata?.name ||
-    metadata?.summary?.text ||
-    (isUnused({ metadata }) && 'New session') ||
-    (metadata?.path && baseName(metadata.path)) ||
-    id.slice(0, 8)
+      metadata?.summary?.text ||
+      (isUnused({ metadata }) && 'New session') ||
+      (metadata?.path && baseName(metadata.path)) ||
+      id.slice(0, 8),
   );
 }
 

@@ -150,9 +150,7 @@ function RowText({ item, title, others = 0 }: { item: InboxItem; title: string; 
         <span class="inbox-since muted">{formatDuration(now.value - since) || 'now'}</span>
       </span>
       <span class="inbox-place muted">
-        <span class="ellipsis name">
-          <EscapedText text={sessionTitle(session)} />
-        </span>
+        <span class="ellipsis name">{sessionTitle(session)}</span>
         <Host session={session} />
         {others > 0 && <span class="inbox-others">{others} more</span>}
       </span>

@@ -60,7 +60,7 @@ export function SessionRow({ session }: { session: SessionSummary }) {
       <span class="activity-bar" aria-hidden />
       <span class={unseenSince === undefined ? 'session-title ellipsis name' : 'session-title ellipsis name unseen'}>
         <ColorDot color={session.color} />
-        <EscapedText text={sessionTitle(session)} />
+        {sessionTitle(session)}
       </span>
       <span class="session-time muted">{activity !== 'working' && formatAge(lastMessageAt)}</span>
       <span class="session-details">

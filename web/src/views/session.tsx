@@ -137,9 +137,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
           )}
         </Link>
         <div class="session-name">
-          <h1 class="ellipsis name">
-            <EscapedText text={summary ? sessionTitle(summary) : 'Session'} />
-          </h1>
+          <h1 class="ellipsis name">{summary ? sessionTitle(summary) : 'Session'}</h1>
           {session && hasFailed(session) ? (
             <AgentError text={session.metadata?.agentError} />
           ) : (
