@@ -26,7 +26,8 @@ function open(url, method, path, { headers = {}, body, agent = false, timeoutMs 
   const { promise, resolve, reject } = deferred();
   request.once('error', reject);
   request.once('response', resolve);
-  request.once('upgrade', (response, socket) => {
+  request.once('upgrade', (response, socket, head) => {
+    socket.unshift(head);
     resolve(Object.assign(response, { upgraded: socket }));
   });
   request.end(body);

@@ -29,10 +29,12 @@ export async function startPrefixProxy(t, hub) {
     const forwarded = forward(request);
     if (forwarded === null) return void socket.destroy();
     forwarded.on('error', () => socket.destroy()).end();
-    forwarded.on('upgrade', (answer, upstream) => {
+    forwarded.on('upgrade', (answer, upstream, firstFrames) => {
       const headers = answer.rawHeaders.map((value, index) => value + (index % 2 === 0 ? ': ' : '\r\n')).join('');
       socket.write(`HTTP/1.1 101 Switching Protocols\r\n${headers}\r\n`);
-      upstream.unshift(head);
+      // Frames may arrive together with the headers.
+      upstream.unshift(firstFrames);
+      socket.unshift(head);
       for (const [from, to] of [
         [socket, upstream],
         [upstream, socket],
