@@ -22,6 +22,12 @@ export function findBrowser(configured = process.env.CHROMIUM) {
   return (configured ? [configured] : DEFAULT_PATHS).find((candidate) => existsSync(candidate));
 }
 
+/** Debian's Chromium without the windows of the browser, and without notifications. It has the same engine, and takes a quarter less CPU time. */
+const SHELL_PATH = '/usr/bin/chromium-headless-shell';
+
+/** Returns the path of the browser for tests without notifications; undefined when there is none. */
+export const findShell = () => (process.env.CHROMIUM || !existsSync(SHELL_PATH) ? findBrowser() : SHELL_PATH);
+
 /** Returns a line about a browser of another version than that of the tests. @param {string} output of `chromium --version` */
 export function describeOtherVersion(output = outputOf(findBrowser(), ['--version']) ?? '') {
   const version = Number(output.match(/\d+/)?.[0]);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { isDeepStrictEqual } from 'node:util';
 import { chromium } from 'playwright-core';
-import { findBrowser } from '../../../scripts/gate/browser.mjs';
+import { findBrowser, findShell } from '../../../scripts/gate/browser.mjs';
 import { eventually, TIMEOUT_MS, TimeoutError } from '../../../scripts/lib/await.mjs';
 
 /**
@@ -29,9 +29,10 @@ export const DESK = { viewport: { width: 1280, height: 800 } };
 /**
  * Starts Chromium. It is closed after the test or suite.
  * @param {{after: (step: () => unknown) => void}} t
+ * @param {{whole?: boolean}} [options] `whole`: the browser that users have, with notifications
  */
-export async function startBrowser(t) {
-  const executablePath = findBrowser();
+export async function startBrowser(t, { whole = false } = {}) {
+  const executablePath = whole ? findBrowser() : findShell();
   if (!executablePath) throw new Error('There is no Chromium on this machine; on Debian: apt-get install chromium');
   const browser = await chromium.launch({ executablePath, args: OPTIONS });
   t.after(() => browser.close());

@@ -11,14 +11,15 @@ import { liveTalk } from './records.mjs';
 
 /**
  * Starts a hub with the console, and a browser. The hub and the browser are stopped after the file's tests.
- * @param {{vars?: Record<string, unknown>, wrappers?: string[], serviceWorkers?: 'allow' | 'block'}} [options] `vars`: the hub's variables.
- *   `wrappers`: see `startHub`. `serviceWorkers`: blocked by default, because the service worker fetches the whole console in each new context
+ * @param {{vars?: Record<string, unknown>, wrappers?: string[], serviceWorkers?: 'allow' | 'block', whole?: boolean}} [options] `vars`:
+ *   the hub's variables. `wrappers`: see `startHub`. `serviceWorkers`: blocked by default, because the service worker fetches the whole console
+ *   in each new context. `whole`: see `startBrowser`
  */
-export async function startConsole({ vars, wrappers, serviceWorkers = 'block' } = {}) {
+export async function startConsole({ vars, wrappers, serviceWorkers = 'block', whole } = {}) {
   const suite = new Lifetime();
   after(() => suite.end());
   // The browser is started first: if the start fails, no hub has to be stopped.
-  const browser = await startBrowser(suite);
+  const browser = await startBrowser(suite, { whole });
   const hub = await startHub({ console: true, vars, wrappers });
   suite.after(() => hub.stop());
 

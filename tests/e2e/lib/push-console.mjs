@@ -17,7 +17,11 @@ export const turnOffButton = (page) => page.getByRole('button', { name: 'Turn no
 export async function startPushConsole() {
   const service = await new PushService().start();
   after(() => service.stop());
-  const { hub, open, visit, startSession } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' }, serviceWorkers: 'allow' });
+  const { hub, open, visit, startSession } = await startConsole({
+    vars: { PUSH_ALLOW_INSECURE: 'true' },
+    serviceWorkers: 'allow',
+    whole: true,
+  });
 
   /** Opens the settings in a browser that uses the local push service. */
   const openSettings = async (t, namespace, subscription) => {

@@ -358,7 +358,7 @@ const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 
 const suite = new Lifetime();
 try {
-  const browser = await startBrowser(suite);
+  const browser = await startBrowser(suite, { whole: true });
   const hub = await startHub({ console: true });
   suite.after(() => hub.stop());
   console.error(`Storing ${LONG_SESSION + HUGE_SESSION} messages ...`);
