@@ -116,6 +116,14 @@ test('every link of the documentation has its page and its section', () => {
   assert.ok(links > 200, `${links} links were found`);
 });
 
+test('every picture is on a page', () => {
+  const shown = pages.map(read).join('\n');
+  assert.deepEqual(
+    readdirSync(inProject('docs/screens')).filter((name) => !shown.includes(`screens/${name}`)),
+    [],
+  );
+});
+
 test('the page of the console names each action in the menu of a session', () => {
   const labels = [...read('web/src/views/session-menu.tsx').matchAll(/label: '(?:Un)?(\w+)[^']*', icon/g)].map(([, verb]) =>
     verb.toLowerCase(),
