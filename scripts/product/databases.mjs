@@ -4,7 +4,8 @@ import { parseCommandLine } from '../lib/command-line.mjs';
 import { main, UsageError } from '../lib/errors.mjs';
 import { commandLine } from '../lib/invocation.mjs';
 import { listDatabases, moveNamespace } from './namespace/databases.mjs';
-import { isNamespace, LOCAL_HUB, hubAccess } from './namespace/operator.mjs';
+import { LOCAL_HUB } from './hub/local-hub.mjs';
+import { isNamespace, hubAccess } from './namespace/operator.mjs';
 import { runStep } from '../lib/progress.mjs';
 import { formatTable } from '../lib/table.mjs';
 

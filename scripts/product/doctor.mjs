@@ -3,12 +3,12 @@
 import { parseCommandLine } from '../lib/command-line.mjs';
 import { main } from '../lib/errors.mjs';
 import { examine } from './hub/doctor.mjs';
-import { localHub } from './hub/local-hub.mjs';
+import { LOCAL_HUB } from './hub/local-hub.mjs';
 import { parsePort } from './hub/options.mjs';
 import { commandLine } from '../lib/invocation.mjs';
 
 /** An address without a port has the port of HTTP. */
-const PORT = new URL(localHub()).port || '80';
+const PORT = new URL(LOCAL_HUB).port || '80';
 
 const USAGE = `Usage: ${commandLine('doctor', '[--port N]')}
 

@@ -5,7 +5,7 @@ import { isOnThisMachine } from '../../packages/cli-kit/src/token.mjs';
 import { parseCommandLine } from '../lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../lib/dev-vars.mjs';
 import { main, UsageError } from '../lib/errors.mjs';
-import { DEFAULT_HUB } from './hub/access.mjs';
+import { CLIENT_HUB } from './hub/access.mjs';
 import { commandLine } from '../lib/invocation.mjs';
 import { prepareTools } from '../build/prepare.mjs';
 import { onStop } from '../lib/signals.mjs';
@@ -17,7 +17,7 @@ and 200 CLIs that reconnect at once. Prints latencies and what the hub reports a
 about a minute, and a few minutes over a slow network. The exit code is 1 if a check failed.
 
   --hub URL      address of the hub, such as https://hub.example.com (default: HUB_URL, else the hub of
-                 this computer: now ${DEFAULT_HUB})
+                 this computer: now ${CLIENT_HUB})
   --token TOKEN  access token; default: the environment variable CLI_API_TOKEN, or for a hub on this machine the token of
                  the namespace smoke from ${DEV_VARS_NAME}. Use a namespace without other users: SECRET:smoke, or what
                  \`CLI_API_TOKEN=SECRET ${commandLine('token', 'smoke')}\` prints
@@ -39,7 +39,7 @@ function printProgress({ name, result, detail }) {
 
 await main(async () => {
   const options = parseCommandLine(process.argv.slice(2), USAGE, {
-    hub: { type: 'string', default: DEFAULT_HUB },
+    hub: { type: 'string', default: CLIENT_HUB },
     token: { type: 'string', default: process.env.CLI_API_TOKEN },
     quick: { type: 'boolean', default: false },
     json: { type: 'boolean', default: false },

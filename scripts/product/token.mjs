@@ -5,7 +5,8 @@ import { parseCommandLine } from '../lib/command-line.mjs';
 import { accessToken, DEV_VARS_NAME, namespaceToken } from '../lib/dev-vars.mjs';
 import { main, UsageError } from '../lib/errors.mjs';
 import { commandLine } from '../lib/invocation.mjs';
-import { requestAsOperator, isNamespace, LOCAL_HUB, hubAccess } from './namespace/operator.mjs';
+import { LOCAL_HUB } from './hub/local-hub.mjs';
+import { requestAsOperator, isNamespace, hubAccess } from './namespace/operator.mjs';
 
 const USAGE = `Usage: ${commandLine('token', 'NAMESPACE [--hub URL] [--revoke]')}
 

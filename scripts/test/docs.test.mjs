@@ -116,6 +116,26 @@ test('every link of the documentation has its page and its section', () => {
   assert.ok(links > 200, `${links} links were found`);
 });
 
+test('every picture is on a page', () => {
+  const shown = pages.map(read).join('\n');
+  assert.deepEqual(
+    readdirSync(inProject('docs/screens')).filter((name) => !shown.includes(`screens/${name}`)),
+    [],
+  );
+});
+
+test('the page of the console names each action in the menu of a session', () => {
+  const labels = [...read('web/src/views/session-menu.tsx').matchAll(/label: '(?:Un)?(\w+)[^']*', icon/g)].map(([, verb]) =>
+    verb.toLowerCase(),
+  );
+  assert.ok(labels.length > 10, labels.join());
+  const page = read('docs/CONSOLE.md').toLowerCase();
+  assert.deepEqual(
+    labels.filter((verb) => !new RegExp(`\\b${verb}`).test(page)),
+    [],
+  );
+});
+
 test('the sections of the protocol that the code names exist', () => {
   let references = 0;
   const missing = sources.flatMap((file) => {

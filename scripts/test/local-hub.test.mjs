@@ -8,9 +8,10 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
+import { DEFAULT_HUB } from '../../packages/cli-kit/src/hub-address.mjs';
 import { tryLock } from '../../packages/cli-kit/src/lock.mjs';
 import { inProject } from '../lib/paths.mjs';
-import { DEFAULT_HUB, localHub } from '../product/hub/local-hub.mjs';
+import { findLocalHub } from '../product/hub/local-hub.mjs';
 import { startServer } from './support/fake-server.mjs';
 
 /** @param {import('node:test').TestContext} t */
@@ -61,15 +62,14 @@ async function startHub(t, data) {
 
 test('the address of the local hub is that of the running hub, and else the one at which a hub listens by default', (t) => {
   const file = path.join(temporaryFolder(t), 'dev.lock');
-  assert.equal(DEFAULT_HUB, 'http://127.0.0.1:8787');
-  assert.equal(localHub(file), DEFAULT_HUB);
+  assert.equal(findLocalHub(file), DEFAULT_HUB);
   const { lock } = tryLock(file, { address: 'http://127.0.0.1:9000' });
-  assert.equal(localHub(file), 'http://127.0.0.1:9000');
+  assert.equal(findLocalHub(file), 'http://127.0.0.1:9000');
   lock?.release();
-  assert.equal(localHub(file), DEFAULT_HUB);
+  assert.equal(findLocalHub(file), DEFAULT_HUB);
   const { pid } = spawnSync(process.execPath, ['-e', '']);
   writeFileSync(file, JSON.stringify({ id: 'stale', processes: [{ pid, startTime: '' }], details: { address: 'http://127.0.0.1:9001' } }));
-  assert.equal(localHub(file), DEFAULT_HUB, 'the hub was killed');
+  assert.equal(findLocalHub(file), DEFAULT_HUB, 'the hub was killed');
 });
 
 test('commands without an address find the hub that runs on another port, with the token of the data folder', async (t) => {

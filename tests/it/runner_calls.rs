@@ -2,6 +2,7 @@
 
 use crate::support::cli::Cli;
 use crate::support::merge::resumable_metadata;
+use crate::support::settings::{set_values, settings_of};
 use crate::support::{RPC_TIMEOUT_MS, World};
 use serde_json::{Value, json};
 
@@ -87,12 +88,12 @@ async fn a_fork_names_the_conversation_and_the_message_and_leaves_the_session_un
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fork_takes_the_colour_and_the_mute_of_the_session_but_not_its_pin() {
+async fn a_fork_takes_each_setting_of_the_session_except_the_pin() {
     let (world, mut runner) = machine_with_method("forkSession").await;
     let session = world.create_session_with("/code", resumable_metadata()).await;
     let fork = world.create_session("/fork").await;
-    let settings = json!({"pinned": true, "muted": true, "color": "teal"}).to_string();
-    world.start("PATCH", &format!("/api/sessions/{session}"), settings).reply().await.ok();
+    let mut settings = set_values();
+    world.change_session(&session, &settings).await;
     let before = world.get_session(&session).await;
     // The second answer names no session of the hub.
     for id in [fork.as_str(), "unknown"] {
@@ -100,8 +101,8 @@ async fn a_fork_takes_the_colour_and_the_mute_of_the_session_but_not_its_pin() {
         runner.respond_to_next_call("m:forkSession", &json!({"success": true, "sessionId": id})).await;
         assert_eq!(reply.reply().await.ok()["sessionId"], id);
     }
-    let forked = world.get_session(&fork).await;
-    assert_eq!([&forked["pinned"], &forked["muted"], &forked["color"]], [&Value::Null, &json!(true), &json!("teal")]);
+    settings.remove("pinned");
+    assert_eq!(settings_of(&world.get_session(&fork).await), settings);
     assert_eq!(world.get_session(&session).await, before);
 }
 

@@ -320,10 +320,19 @@ interface Schema {
   properties: Record<string, { type?: string | string[] }>;
 }
 
+const readFile = (name: string) => readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+const api = parse(readFile('docs/openapi.yaml'));
+const schemas: Record<'Session' | 'SessionSummary', Schema> = api.components.schemas;
+
+test('the list shows each setting of a session', () => {
+  const { properties }: Schema = api.paths['/api/sessions/{id}'].patch.requestBody.content['application/json'].schema;
+  const settings = Object.keys(properties).filter((name) => name in schemas.SessionSummary.properties);
+  assert.ok(settings.length >= 3, settings.join());
+  const source = ['views/session-row.tsx', 'state/session-status.ts'].map((name) => readFile(`web/src/${name}`)).join('\n');
+  for (const name of settings) assert.ok(source.includes(`session.${name}`), `no view of the list shows ${name}`);
+});
+
 test('the list and the open session take each optional field of a session from an event, and lose it when the hub removes it', () => {
-  const { schemas } = parse(readFileSync(new URL('../../docs/openapi.yaml', import.meta.url), 'utf8')).components as {
-    schemas: Record<'Session' | 'SessionSummary', Schema>;
-  };
   const { required, properties } = schemas.SessionSummary;
   const names = Object.keys(properties).filter((name) => !required.includes(name) && name in schemas.Session.properties);
   assert.ok(names.length >= 12, names.join());

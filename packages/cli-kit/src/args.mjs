@@ -4,12 +4,9 @@ import { homedir } from 'node:os';
 import path from 'node:path';
 import { parseArgs } from 'node:util';
 import { UsageError } from './errors.mjs';
-import { parseHubAddress } from './hub-address.mjs';
+import { DEFAULT_HUB, parseHubAddress } from './hub-address.mjs';
 import { LOCAL_DEV_VARS_NAME } from './installation.mjs';
 import { isNpmScript } from './npm-script.mjs';
-
-/** The address of a hub on this computer. */
-export const DEFAULT_HUB = 'http://127.0.0.1:8787';
 
 /** A code that the console shows for a new device. The hub ignores case and the hyphen. */
 const DEVICE_CODE = /^[A-Z0-9]{4}-?[A-Z0-9]{4}$/i;

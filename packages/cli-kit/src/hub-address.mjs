@@ -2,6 +2,9 @@
 
 import { UsageError } from './errors.mjs';
 
+/** The address at which a hub listens by default. */
+export const DEFAULT_HUB = 'http://127.0.0.1:8787';
+
 /** Matches the path of a page of the console. What precedes it is the prefix under which a proxy serves the hub. */
 const PAGE = /\/+((archive|inbox|machines|new|pair|sessions|settings|sign-in)(\/.*)?)?$/;
 

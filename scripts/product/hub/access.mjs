@@ -7,22 +7,22 @@ import { makeLog } from '../../../packages/cli-kit/src/log.mjs';
 import { DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { DEV_VARS } from '../../lib/paths.mjs';
 import { prepareTools } from '../../build/prepare.mjs';
-import { localHub } from './local-hub.mjs';
+import { LOCAL_HUB } from './local-hub.mjs';
 
-/** The hub if the options name none. */
-export const DEFAULT_HUB = process.env.HUB_URL || localHub();
+/** The hub of a client command without the option `--hub`. */
+export const CLIENT_HUB = process.env.HUB_URL || LOCAL_HUB;
 
 /**
  * The options, for `parseCommandLine`.
  * @type {{hub: {type: 'string', multiple: false, default: string}, 'token-file': {type: 'string', multiple: false}}}
  */
 export const ACCESS_OPTIONS = {
-  hub: { type: 'string', multiple: false, default: DEFAULT_HUB },
+  hub: { type: 'string', multiple: false, default: CLIENT_HUB },
   'token-file': { type: 'string', multiple: false },
 };
 
 /** The description of the options in a usage text. */
-export const ACCESS_USAGE = `  --hub URL          address of the hub (default: HUB_URL, else the hub of this computer: now ${DEFAULT_HUB})
+export const ACCESS_USAGE = `  --hub URL          address of the hub (default: HUB_URL, else the hub of this computer: now ${CLIENT_HUB})
   --token-file FILE  file with the access token (default: the variable CLI_API_TOKEN; else, for a hub on this computer,
                      ${DEV_VARS_NAME}; else this computer asks for access, and a signed-in person approves it)`;
 

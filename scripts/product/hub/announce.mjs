@@ -2,12 +2,13 @@
 
 import { networkInterfaces } from 'node:os';
 import { createInterface } from 'node:readline';
+import { DEFAULT_HUB } from '../../../packages/cli-kit/src/hub-address.mjs';
 import { DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { commandLine, startLine } from '../../lib/invocation.mjs';
 import { IS_PACKAGE, LOCAL_STATE_DIR, ROOT } from '../../lib/paths.mjs';
 import { bold, dim } from '../../lib/progress.mjs';
 import { createSignInCode, pairLink } from './sign-in.mjs';
-import { DEFAULT_PORT, localAddress, portOption } from './options.mjs';
+import { localAddress, portOption } from './options.mjs';
 
 /**
  * Returns the URLs, with IPv4 addresses, at which other devices reach the hub; empty if the hub does not listen on all interfaces.
@@ -48,7 +49,7 @@ ${agentLines(variable, hub)}
 }
 
 /** Returns the option with the address, for a command; empty for the default address. @param {string} address */
-const hubOption = (address) => (address === `http://127.0.0.1:${DEFAULT_PORT}` ? '' : ` --hub ${address}`);
+const hubOption = (address) => (address === DEFAULT_HUB ? '' : ` --hub ${address}`);
 
 /**
  * Prints a new link each time that the user presses Enter.

@@ -1,9 +1,10 @@
 // The command-line options of the commands that run the hub, and the address at which the hub listens.
 
+import { DEFAULT_HUB } from '../../../packages/cli-kit/src/hub-address.mjs';
 import { parseCommandLine } from '../../lib/command-line.mjs';
 import { UsageError } from '../../lib/errors.mjs';
 
-export const DEFAULT_PORT = 8787;
+export const DEFAULT_PORT = Number(new URL(DEFAULT_HUB).port);
 
 /** The lines of the usage text for the options of {@link readHubOptions}. */
 export const HUB_OPTIONS_HELP = `

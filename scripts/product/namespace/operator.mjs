@@ -5,10 +5,7 @@ import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
 import { isOnThisMachine } from '../../../packages/cli-kit/src/token.mjs';
 import { accessToken, DEV_VARS_NAME } from '../../lib/dev-vars.mjs';
 import { UsageError, UserError } from '../../lib/errors.mjs';
-import { localHub } from '../hub/local-hub.mjs';
-
-/** The hub if the options name none. */
-export const LOCAL_HUB = localHub();
+import { LOCAL_HUB } from '../hub/local-hub.mjs';
 
 export const isNamespace = (name) => /^[A-Za-z0-9._-]{1,64}$/.test(name);
 

@@ -1,7 +1,7 @@
 /**
  * A story with a real agent from npm, the real hub and a scripted model. In a browser, the console starts, prompts, aborts, kills and
- * resumes the agent, and approves and denies its requests. With UPDATE_SCREENS=1, the story of Claude Code also makes the screenshots of
- * docs/AGENTS.md.
+ * resumes the agent, and approves and denies its requests. With UPDATE_SCREENS=1, the story of Claude Code also makes the screenshot of
+ * README.md.
  */
 
 import assert from 'node:assert/strict';
@@ -162,23 +162,21 @@ class Story {
     return { live, complete: () => resolve(rest) };
   }
 
-  /** Makes screenshots of the page on a desktop and a phone, without the names of this computer. */
-  async takeScreens(view, prepare = async (_page) => {}) {
+  /** Makes a screenshot of the page with a request on a phone, without the names of this computer. */
+  async takeScreenOfRequest() {
     if (!updatesScreens || this.name !== 'claude') return;
     const { folder } = this.repository;
     const { pathname } = new URL(this.page.url());
-    const { page: phone } = await this.open(PHONE, pathname);
-    for (const [size, page] of Object.entries({ desk: this.page, phone })) {
-      await prepare(page);
-      await replaceTexts(page, [
-        [folder, '/home/ada/invoices'],
-        [path.basename(folder), 'invoices'],
-        [hostname(), 'laptop'],
-      ]);
-      await saveScreenshot(page, `agent-${view}-${size}-light`);
-    }
+    const { page } = await this.open(PHONE, pathname);
+    await requestOn(page).locator('.edit').waitFor();
+    await replaceTexts(page, [
+      [folder, '/home/ada/invoices'],
+      [path.basename(folder), 'invoices'],
+      [hostname(), 'laptop'],
+    ]);
+    await saveScreenshot(page, 'agent-request-phone-light');
     // The browser context of the phone is closed after the test.
-    await phone.close();
+    await page.close();
   }
 }
 
@@ -226,7 +224,7 @@ async function approveEdit(story) {
     shown,
   );
   assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE);
-  await story.takeScreens('request', (page) => requestOn(page).locator('.edit').waitFor());
+  await story.takeScreenOfRequest();
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
   await chat.waitForText('The total now subtracts the discount of each item.');
   assert.equal(readFileSync(story.file(FILE), 'utf8'), CODE.replace(LINE, NEW_LINE));

@@ -55,6 +55,8 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
     await signIn(page, hub, 'views');
     for (const { name, path: pathOf, presses, shows, opens, screenshots } of VIEWS) {
       await openInPage(page, pathOf(id));
+      // In a screenshot, the link of a code has the address of a deployed hub.
+      if (updatesScreens) await page.evaluate(() => Object.defineProperty(document, 'baseURI', { value: 'https://hub.example.com/' }));
       if (presses) await page.getByRole('button', { name: presses }).click();
       const text = page
         .locator(name === 'sessions' ? '.sidebar' : 'main')

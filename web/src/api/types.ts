@@ -21,6 +21,8 @@ export type Status = Schemas['Status'];
 export type Device = paths['/api/devices']['get']['responses'][200]['content']['application/json']['devices'][number];
 /** What `PATCH /api/sessions/{id}` changes. */
 export type SessionChange = NonNullable<paths['/api/sessions/{id}']['patch']['requestBody']>['content']['application/json'];
+/** What people set on a session, other than its name. */
+export type SessionSetting = Exclude<keyof SessionChange, 'name' | 'expectedVersion'>;
 /** A device that asks for access. */
 export type AccessRequest = paths['/api/devices/requests/{code}']['get']['responses'][200]['content']['application/json']['request'];
 

@@ -19,7 +19,7 @@ import {
   UnfoldVertical,
 } from 'lucide-preact';
 import { useLocation } from 'wouter-preact';
-import type { Session } from '../api/types.ts';
+import type { Session, SessionChange, SessionSetting } from '../api/types.ts';
 import * as actions from '../state/actions.ts';
 import { forkPoint, type SessionDialogKind, searchedSessionId, sessionDialog } from '../state/jump.ts';
 import { getFolds, updateReading } from '../state/reading.ts';
@@ -27,7 +27,7 @@ import { isArchived, sessionTitle } from '../state/sessions.ts';
 import { getConversation } from '../state/store.ts';
 import { copyToClipboard } from '../ui/clipboard.ts';
 import { openDialog } from '../ui/dialog.tsx';
-import { MenuButton } from '../ui/menu.tsx';
+import { MenuButton, type MenuItem } from '../ui/menu.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
 import { resumeAndShow } from './resume.ts';
 
@@ -44,14 +44,8 @@ export function SessionMenu({ session }: { session: Session }) {
       action: 'Rename',
       onConfirm: (name) => actions.rename(id, name),
     });
-  const pin = () =>
-    void tryOrToast(session.pinned ? 'Could not unpin the session' : 'Could not pin the session', () =>
-      actions.changeSession(id, { pinned: !session.pinned }),
-    );
-  const mute = () =>
-    void tryOrToast(session.muted ? 'Could not unmute the session' : 'Could not mute the session', () =>
-      actions.changeSession(id, { muted: !session.muted }),
-    );
+  const change = (verb: string, settings: SessionChange) => () =>
+    void tryOrToast(`Could not ${verb} the session`, () => actions.changeSession(id, settings));
   const show = (kind: SessionDialogKind) => () => {
     sessionDialog.value = { sessionId: id, kind };
   };
@@ -83,18 +77,21 @@ export function SessionMenu({ session }: { session: Session }) {
   };
   const areFolded = getFolds(id).isFolded;
   const foldAll = (isFolded: boolean) => updateReading(id, { folds: { isFolded, exceptions: [] } });
+  const settings: Record<SessionSetting, MenuItem> = {
+    pinned: session.pinned
+      ? { label: 'Unpin', icon: <PinOff size={18} aria-hidden />, onSelect: change('unpin', { pinned: false }) }
+      : { label: 'Pin to the top', icon: <Pin size={18} aria-hidden />, onSelect: change('pin', { pinned: true }) },
+    muted: session.muted
+      ? { label: 'Unmute notifications', icon: <Bell size={18} aria-hidden />, onSelect: change('unmute', { muted: false }) }
+      : { label: 'Mute notifications', icon: <BellOff size={18} aria-hidden />, onSelect: change('mute', { muted: true }) },
+    color: { label: 'Colour', icon: <Circle size={18} aria-hidden />, onSelect: show('color') },
+  };
   return (
     <MenuButton
       label="Session actions"
       items={[
         { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
-        session.pinned
-          ? { label: 'Unpin', icon: <PinOff size={18} aria-hidden />, onSelect: pin }
-          : { label: 'Pin to the top', icon: <Pin size={18} aria-hidden />, onSelect: pin },
-        session.muted
-          ? { label: 'Unmute notifications', icon: <Bell size={18} aria-hidden />, onSelect: mute }
-          : { label: 'Mute notifications', icon: <BellOff size={18} aria-hidden />, onSelect: mute },
-        { label: 'Colour', icon: <Circle size={18} aria-hidden />, onSelect: show('color') },
+        ...Object.values(settings),
         ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
         { label: 'Search', icon: <Search size={18} aria-hidden />, onSelect: search },
