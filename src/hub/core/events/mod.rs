@@ -2,5 +2,4 @@
 
 pub mod ids;
 mod log;
-mod rows;
 pub mod stream;

@@ -5,8 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ids::EventIds;
-use super::log::{Log, decode};
-use super::rows::encode_rows;
+use super::log::{Log, decode, encode_rows};
 use crate::model::event::Event;
 use crate::model::namespace::Namespace;
 use crate::store::events::EventsRow;

@@ -1,5 +1,5 @@
 use super::*;
-use crate::hub::core::events::rows::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
+use crate::hub::core::events::log::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
 use crate::limits::RETAINED_BYTES;
 use crate::model::event::Audience;
 use crate::store::events::TRIM_BYTES;
