@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +11,6 @@ use futures::future::{BoxFuture, Either, select};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::client_address::rate_limit_key;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
@@ -318,21 +318,17 @@ impl Authentication {
     }
 
     async fn load_jwt_key(&self, generate_secret: &GenerateSecret) -> Result<JwtKey, ErrorResponse> {
-        if let Some(key) = self.cached_jwt_key().clone() {
+        if let Some(key) = lock(&self.jwt).clone() {
             return Ok(key);
         }
         let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
         let generated = generate_secret().ok_or_else(unavailable)?;
         let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await.map_err(Error::from)?;
-        Ok(self.cached_jwt_key().insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
+        Ok(lock(&self.jwt).insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
     }
 
     pub async fn load_answer_key(&self, generate_secret: &GenerateSecret) -> Result<AnswerKey, ErrorResponse> {
         Ok(AnswerKey::derive(&self.load_jwt_key(generate_secret).await?))
-    }
-
-    fn cached_jwt_key(&self) -> MutexGuard<'_, Option<JwtKey>> {
-        lock(&self.jwt)
     }
 
     /// `POST /api/auth`: exchanges an access token for a JWT.
@@ -367,6 +363,20 @@ impl Authentication {
         }
         .await;
         to_response(reply)
+    }
+}
+
+/// Returns the key under which the attempts of a client address are counted. The key of an IPv4 address is the address. The key of an
+/// IPv6 address is its /64 network, because one client has all addresses of such a network. All clients without a valid address have one key, because a client
+/// of a local hub can send any text.
+pub fn rate_limit_key(address: &str) -> String {
+    match address.parse().map(|address: IpAddr| address.to_canonical()) {
+        Ok(IpAddr::V6(ip)) => {
+            let [a, b, c, d, ..] = ip.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+        Ok(IpAddr::V4(ip)) => ip.to_string(),
+        Err(_) => String::new(),
     }
 }
 

@@ -13,11 +13,10 @@ use subtle::ConstantTimeEq as _;
 
 use super::authentication::{Authentication, GenerateSecret, VerifiedToken};
 use super::cors::Cors;
-use super::devices::PairingStep;
+use super::deployment::health;
 use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
 use super::extract::{is_credential_sent, is_read};
-use super::health::health;
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
 use super::response::{JsonText, Response, json_response, to_response};
@@ -80,6 +79,24 @@ pub struct RequestHead {
     pub client: String,
 }
 
+/// A request of a new device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairingStep {
+    /// `POST /api/devices`: exchanges a code for a token.
+    Redeem,
+    /// `POST /api/devices/requests`: creates a code that a person approves.
+    Request,
+    /// `POST /api/devices/requests/token`: gets the token after the approval.
+    Poll,
+}
+
+impl PairingStep {
+    /// The prefix under which the requests of an address are counted. A device polls for minutes, so its polls do not count as guesses.
+    pub fn attempts_prefix(self) -> &'static str {
+        if self == Self::Poll { "poll " } else { "pair " }
+    }
+}
+
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
@@ -136,10 +153,6 @@ impl MetricsToken {
             0..Self::MIN_CHARS => Err(format!("METRICS_TOKEN must have at least {} characters.", Self::MIN_CHARS)),
             _ => Ok(Self(text)),
         }
-    }
-
-    fn verify(&self, token: &str) -> bool {
-        self.0.as_bytes().ct_eq(token.as_bytes()).into()
     }
 }
 
@@ -261,7 +274,7 @@ impl Edge {
 
     fn route_metrics(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
         let expected = self.metrics_token.as_ref().ok_or_else(ErrorResponse::no_route)?;
-        let is_valid = bearer_token(head).is_some_and(|token| expected.verify(token));
+        let is_valid = bearer_token(head).is_some_and(|token| expected.0.as_bytes().ct_eq(token.as_bytes()).into());
         if !is_valid {
             return Err(ErrorResponse::unauthorized());
         }
