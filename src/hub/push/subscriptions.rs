@@ -97,7 +97,7 @@ impl Hub {
                 if let Some(cached) = cache.get(self.rt.now()) {
                     return Ok(cached);
                 }
-                cache.generation()
+                cache.generation
             };
             let read = push::load_all(&self.access, &self.config.namespace).await?;
             let has_none = read.is_empty();

@@ -43,7 +43,7 @@ impl PushState {
         let mut push = Self::default();
         for (key, value) in entries {
             if key == ASSUMED_EMPTY_KEY {
-                push.subscribers.set_assumed_empty_until(value.parse().unwrap_or_default());
+                push.subscribers.assumed_empty_until = value.parse().unwrap_or_default();
             } else if key == RATE_LIMITER_KEY {
                 push.rate_limiter = RateLimiter::decode(&value);
             } else if let Some(id) = key.strip_prefix(DELIVERY_PREFIX) {
@@ -51,7 +51,7 @@ impl PushState {
                     push.queue.restore(id, delivery);
                 }
             } else if let (Some(session), Ok(until)) = (key.strip_prefix(COOLDOWN_PREFIX), value.parse()) {
-                push.queue.restore_cooldown(session.to_owned(), until);
+                push.queue.cooldowns.insert(session.to_owned(), until);
             }
         }
         push
@@ -93,17 +93,13 @@ pub struct SubscriberCache {
     /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 without this assumption.
     assumed_empty_until: u64,
     loaded: Option<Arc<[Subscriber]>>,
-    generation: u64,
+    /// How often the subscribers have changed, for [`insert_loaded`](Self::insert_loaded).
+    pub(in crate::hub) generation: u64,
     pub(in crate::hub) keys: Option<VapidKeys>,
     pub(in crate::hub) tokens: TokenCache,
 }
 
 impl SubscriberCache {
-    /// Sets the stored end of the assumption that there are no subscribers, in Unix milliseconds.
-    pub fn set_assumed_empty_until(&mut self, until: u64) {
-        self.assumed_empty_until = until;
-    }
-
     /// Whether the namespace counts as one without subscribers, so that no query is needed.
     pub fn is_assumed_empty(&self, now: u64) -> bool {
         now < self.assumed_empty_until
@@ -123,11 +119,6 @@ impl SubscriberCache {
     /// Returns the cached subscribers. An empty list expires with the assumption that there are no subscribers.
     pub fn get(&self, now: u64) -> Option<Arc<[Subscriber]>> {
         self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.is_assumed_empty(now))
-    }
-
-    /// Returns how often the subscribers have changed, for [`insert_loaded`](Self::insert_loaded).
-    pub fn generation(&self) -> u64 {
-        self.generation
     }
 
     /// Caches subscribers that were read in this generation. Returns false, and caches nothing, if they have changed since.
