@@ -76,6 +76,7 @@ impl Log {
         number == self.floor || self.events.binary_search_by_key(&number, |(known, _)| *known).is_ok()
     }
 
+    /// Returns the events in memory after a number.
     pub fn events_after(&self, number: u64) -> impl Iterator<Item = &(u64, Arc<Event>)> {
         self.events.iter().filter(move |(known, _)| *known > number)
     }
