@@ -3,7 +3,6 @@
 
 use serde::Deserialize;
 
-use super::authentication::GenerateSecret;
 use super::edge::{Edge, PairingStep, RequestHead};
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, hub_origin, parse_body, refuse_null};
@@ -137,17 +136,9 @@ pub async fn decide_request(mut request: RoutedRequest) -> Reply {
 
 impl Edge {
     /// Handles a request of a new device.
-    pub async fn pair(
-        &self,
-        step: PairingStep,
-        head: &RequestHead,
-        body: &[u8],
-        now_ms: u64,
-        generate_secret: &GenerateSecret,
-    ) -> Response {
-        let no_random = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
+    pub async fn pair(&self, step: PairingStep, head: &RequestHead, body: &[u8], now_ms: u64) -> Response {
         let reply: Reply = async {
-            let random = generate_secret().ok_or_else(no_random)?;
+            let random = self.authentication.generate_secret()?;
             refuse_null(body)?;
             let body: DeviceBody = parse_body(body)?;
             match step {

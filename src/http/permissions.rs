@@ -2,7 +2,6 @@
 //! approvals for the whole session have created. Also `/api/answers`: answers from notifications. The routes of answers also exist with the request's id in the body, because
 //! browsers and proxies resolve an id such as `..` in a path.
 
-use super::authentication::GenerateSecret;
 use super::edge::Edge;
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, parse_body};
@@ -122,14 +121,9 @@ pub async fn answer_by_token(mut request: RoutedRequest) -> Reply {
 
 impl Edge {
     /// Verifies the token of an answer before an object is called. Returns its namespace.
-    pub async fn verify_answer(
-        &self,
-        body: &[u8],
-        now_ms: u64,
-        generate_secret: &GenerateSecret,
-    ) -> Result<Namespace, ErrorResponse> {
+    pub async fn verify_answer(&self, body: &[u8], now_ms: u64) -> Result<Namespace, ErrorResponse> {
         let AnswerBody { token, .. } = parse_body(body)?;
-        let key = self.authentication.load_answer_key(generate_secret).await?;
+        let key = self.authentication.load_answer_key().await?;
         Ok(key.verify(&token, now_ms).map_err(Error::from)?.namespace)
     }
 }

@@ -20,12 +20,11 @@ use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::log::{log_error, write_line};
 use super::object::{SocketKind, metrics_response};
-use super::settings::{self, AUTH_RATE_LIMIT, generate_secret};
+use super::settings::{self, AUTH_RATE_LIMIT};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
-use crate::auth::token::Credential;
-use crate::http::authentication::rate_limit_key;
-use crate::http::authentication::{Authentication, VerifiedToken};
+use crate::auth::token::{Credential, VerifiedToken};
+use crate::http::authentication::{Authentication, rate_limit_key};
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
@@ -80,11 +79,14 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
     }
     settings::configure_log(env)?;
     glue::configure_routes(&route_patterns());
+    // Also validates the settings that only the objects use: then an invalid setting shows in every response, not only in responses of
+    // the objects.
+    let config = settings::hub_config(env, Namespace::default())?;
     let state = Rc::new(WorkerState {
-        edge: settings::edge(env)?,
+        object_timeout_ms: u32::try_from(config.rpc_timeout_ms + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
+        max_upload_bytes: max_body_bytes(config.uploads.max_file_bytes),
+        edge: settings::edge(env, config)?,
         objects: settings::objects(env)?,
-        object_timeout_ms: u32::try_from(settings::rpc_timeout_ms(env)? + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
-        max_upload_bytes: max_body_bytes(settings::max_file_bytes(env)?),
     });
     STATE.set(Some(Rc::clone(&state)));
     Ok(state)
@@ -162,7 +164,7 @@ struct IncomingRequest {
 
 impl IncomingRequest {
     async fn route(self: Rc<Self>) -> Action {
-        self.state.edge.route(&self.head, now(), &generate_secret).await
+        self.state.edge.route(&self.head, now()).await
     }
 
     async fn serve(self: Rc<Self>, action: Action) -> Result<ServedResponse> {
@@ -183,16 +185,12 @@ impl IncomingRequest {
                     }
                     // The object answers instead: its requests may wait for a stalled database, because the platform does not end
                     // them.
-                    Either::Right(_) => {
-                        Ok(JsFuture::from(self.forward(&history.namespace, None, "", None)).await?.into())
-                    }
+                    Either::Right(_) => self.forwarded(&history.namespace, None).await,
                 }
             }
             Action::Unchecked(read) => return self.serve_unchecked(*read).await,
             Action::Metrics(None) => Ok(metrics_response(&glue::isolate_metrics())),
-            Action::Metrics(Some(namespace)) => {
-                Ok(JsFuture::from(self.forward(&namespace, None, "", None)).await?.into())
-            }
+            Action::Metrics(Some(namespace)) => self.forwarded(&namespace, None).await,
             action @ (Action::Authenticate | Action::Pair(_) | Action::Answer) => {
                 let response = self.authenticate(action).await;
                 convert::discard_body(request).await;
@@ -202,9 +200,7 @@ impl IncomingRequest {
             Action::WebSocket(VerifiedToken { namespace, expires_at, credential, .. }) => {
                 self.connect(&namespace, SocketKind::Web, expires_at, Some(&credential)).await
             }
-            Action::Object(namespace, token) => {
-                Ok(JsFuture::from(self.forward(&namespace, token.as_ref(), "", None)).await?.into())
-            }
+            Action::Object(namespace, token) => self.forwarded(&namespace, token.as_ref()).await,
             Action::Sse(token) => self.stream_events(&token).await,
             Action::CliSocket { namespace, credential } => {
                 let kind = if credential.is_some() { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
@@ -252,7 +248,7 @@ impl IncomingRequest {
         credential: Option<&Credential>,
     ) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-        let credential = credential_header(credential);
+        let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
             objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &credential, &self.request, timeout_ms);
@@ -275,6 +271,10 @@ impl IncomingRequest {
             let _ = self.context.wait_until(&response);
         }
         response
+    }
+
+    async fn forwarded(&self, namespace: &Namespace, token: Option<&VerifiedToken>) -> Result<Response> {
+        Ok(JsFuture::from(self.forward(namespace, token, "", None)).await?.into())
     }
 
     /// Returns how long the object may take to respond.
@@ -365,10 +365,6 @@ impl IncomingRequest {
 /// The close code and reason when a socket can't be forwarded or its token can't be verified.
 const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
 
-fn credential_header(credential: Option<&Credential>) -> String {
-    credential.map(Credential::to_string).unwrap_or_default()
-}
-
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
 async fn wait_for_connect(
     authentication: &Authentication,
@@ -391,7 +387,7 @@ async fn wait_for_connect(
             Err(outcome) => outcome,
             Ok(check) => {
                 let granted = match check.token() {
-                    Some(token) => match authentication.verify(token, Some(client), now(), None).await {
+                    Some(token) => match authentication.verify(token, Some(client), now(), false).await {
                         Err(error) if error.is_unavailable() => break UNAVAILABLE,
                         verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
                     },
