@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, Either, select};
 use serde::Deserialize;
@@ -19,6 +19,7 @@ use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
 use crate::hub::core::error::Error;
+use crate::memory_budget::lock;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
@@ -364,10 +365,6 @@ pub fn rate_limit_key(address: &str) -> String {
 
 fn is_jwt(token: &str) -> bool {
     token.split('.').count() == 3
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Inserts into a cache of at most [`MAX_VERIFIED_TOKENS`] entries.
