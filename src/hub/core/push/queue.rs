@@ -40,7 +40,7 @@ impl Queue {
     /// Adds a delivery that was stored before hibernation or a restart.
     pub fn restore(&mut self, id: u64, delivery: Delivery) {
         self.last_id = self.last_id.max(id);
-        self.deliveries.insert(id, delivery);
+        self.deliveries.insert(id, Delivery { is_recorded: true, ..delivery });
     }
 
     /// Queues a notification, which replaces queued notifications of the same kind and session, as a browser replaces shown ones.
