@@ -50,7 +50,7 @@ macro_rules! routes {
     };
 }
 
-/// The prefix of the only routes that a closed namespace serves.
+/// The prefix of the routes of the operator, the only routes that a closed namespace serves.
 const NAMESPACES_PREFIX: &str = "/api/namespaces/";
 
 /// The routes of the object. The worker answers `GET .../messages` itself, and forwards it only when the database is slow.
@@ -173,8 +173,10 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
             let params = decode_params(params)?;
             let request = RoutedRequest::new(Arc::clone(hub), request, params);
             request.refuse_revoked()?;
-            if hub.is_closed() && !route.path.starts_with(NAMESPACES_PREFIX) {
-                return Err(ErrorResponse::namespace_closed());
+            match route.path.starts_with(NAMESPACES_PREFIX) {
+                true => namespaces::require_operator(&request)?,
+                false if hub.is_closed() => return Err(ErrorResponse::namespace_closed()),
+                false => {}
             }
             if request.is_confirmed() {
                 return Ok((route.handle)(request));
