@@ -98,19 +98,9 @@ mod tests {
         {
             assert!(Cors::parse(valid).is_ok(), "{valid}");
         }
-        for invalid in [
-            "console.example",
-            "https://",
-            "://console.example",
-            "https://console.example/app",
-            "https://*.example",
-            "https://ada@console.example",
-            "https://console.example?",
-            "https://a.example https://b.example",
-            "null",
-            "true",
-            "*,https://console.example",
-        ] {
+        let invalid = "console.example https:// ://console.example https://console.example/app https://*.example \
+            https://ada@console.example https://console.example? null true *,https://console.example";
+        for invalid in invalid.split(' ').chain(["https://a.example https://b.example"]) {
             let error = Cors::parse(invalid).unwrap_err();
             assert!(error.contains("CORS_ORIGINS") && error.contains("https://console.example`"), "{invalid}: {error}");
         }
