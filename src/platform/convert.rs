@@ -17,7 +17,7 @@ use web_sys::{Request, Response};
 use super::glue::{self, CLIENT_HEADERS, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::MAX_BODY_BYTES;
+use crate::http::extract::{MAX_BODY_BYTES, is_read};
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -109,10 +109,6 @@ pub fn declared_length(request: &Request) -> Option<usize> {
     request.headers().get("content-length").ok().flatten().and_then(|length| length.parse().ok())
 }
 
-fn has_body(method: &str) -> bool {
-    method != "GET" && method != "HEAD"
-}
-
 /// Converts a request for the router. Reserves memory for the body while it is received. `content_length` is the header.
 pub async fn to_router_request(
     request: &Request,
@@ -121,7 +117,7 @@ pub async fn to_router_request(
     content_length: Option<usize>,
     hub: &Arc<Hub>,
 ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
-    let body = if !has_body(method) {
+    let body = if is_read(method) {
         Bytes::new()
     } else {
         let memory = Rc::new(RefCell::new(hub.budget().empty_reservation()));
@@ -191,13 +187,12 @@ pub fn to_js_response(response: &http::Response<Bytes>) -> Response {
 /// Converts a response. A body above [`MAX_UNRESERVED_BYTES`] is streamed, so that it is not in memory twice. `context` has
 /// `waitUntil`: the context of the worker or the state of the object.
 pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsValue) -> Response {
-    match response.body() {
-        body if body.len() > MAX_UNRESERVED_BYTES => {
-            let (status, headers) = (response.status().as_u16(), header_lines(response.headers()));
-            glue::streamed_response(status, &headers, chunks(body.clone()), context, body.len())
-        }
-        _ => to_js_response(response),
+    let body = response.body();
+    if body.len() <= MAX_UNRESERVED_BYTES {
+        return to_js_response(response);
     }
+    let (status, headers) = (response.status().as_u16(), header_lines(response.headers()));
+    glue::streamed_response(status, &headers, chunks(body.clone()), context, body.len())
 }
 
 /// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the

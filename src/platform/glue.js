@@ -292,6 +292,10 @@ function propagateClose(socket, { code, reason }) {
   }
 }
 
+/** The limits of the queue of an `Inbox`: frames, and characters of text frames plus bytes of binary frames. */
+const MAX_QUEUED_FRAMES = 256;
+const MAX_QUEUED_SIZE = 256 * 1024;
+
 /**
  * Queues the messages of an accepted WebSocket until it is piped to another. The client is not authenticated, so the size of a
  * message and of the queue are limited.
@@ -300,10 +304,8 @@ export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes
    * @param {string} tooLarge the reason of the close after a larger frame
-   * @param {number} maxFrames in the queue
-   * @param {number} maxSize of the queue, in characters or bytes
    */
-  constructor(socket, maxFrame, tooLarge, maxFrames, maxSize) {
+  constructor(socket, maxFrame, tooLarge) {
     this.socket = socket;
     this.queue = [];
     this.size = 0;
@@ -314,7 +316,7 @@ export class Inbox {
       this.queue.push(data);
       this.size += size;
       if (size > maxFrame) this.reject({ code: 1009, reason: tooLarge });
-      else if (this.queue.length > maxFrames || this.size > maxSize) {
+      else if (this.queue.length > MAX_QUEUED_FRAMES || this.size > MAX_QUEUED_SIZE) {
         this.reject({ code: 1008, reason: 'Too many frames at once' });
       }
       this.notify();

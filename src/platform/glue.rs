@@ -6,7 +6,7 @@
 use js_sys::{Array, JsString, Promise, Uint8Array};
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::*;
-use web_sys::{ReadableStream, Request, Response};
+use web_sys::{Request, Response};
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
@@ -62,10 +62,10 @@ extern "C" {
     pub fn send_post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> Promise;
 
     /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
-    /// reason `too_large`. A queue of more than `max_frames` frames, or `max_size` characters or bytes, closes the socket, too.
+    /// reason `too_large`. A queue of too many frames, characters or bytes closes the socket, too.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
-    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str, max_frames: u32, max_size: u32) -> Inbox;
+    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str) -> Inbox;
     /// Resolves to the next message, or to undefined after `timeout_ms` or after the socket has closed.
     #[wasm_bindgen(method)]
     pub fn next(this: &Inbox, timeout_ms: u32) -> Promise;
@@ -152,15 +152,10 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/streams.js")]
 extern "C" {
-    /// Creates a stream of the messages of a socket. The streams of the isolate together have at most `max_total` unread bytes.
+    /// Responds with a stream of the messages of a socket. The streams of the isolate together have at most `max_total` unread bytes.
     /// While this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
-    pub fn event_stream(
-        socket: &JsValue,
-        namespace: &str,
-        max_total: usize,
-        max_unread_deltas: usize,
-    ) -> ReadableStream;
+    pub fn event_stream(socket: &JsValue, namespace: &str, max_total: usize, max_unread_deltas: usize) -> Response;
 }
 
 #[wasm_bindgen(module = "/src/platform/timing.js")]

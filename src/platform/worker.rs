@@ -11,7 +11,7 @@ use js_sys::Promise;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Headers, Request, Response, ResponseInit};
+use web_sys::{Request, Response};
 use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
 
@@ -48,10 +48,6 @@ const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// How long the worker waits for the object in addition to the timeout of an RPC call, in milliseconds. A request may wait for a
 /// stalled database, and the request that resumes a session waits until the session is active.
 const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
-/// How many frames the worker queues for a socket until it knows the socket's namespace.
-const MAX_QUEUED_FRAMES: u32 = 256;
-/// The total size of the frames that the worker queues for a socket: characters of text frames, bytes of binary frames.
-const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
 /// The most unread bytes of all event streams (SSE) of an isolate together: twice the largest event. The memory budget does not
 /// include these bytes.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
@@ -304,16 +300,8 @@ impl IncomingRequest {
         let response =
             self.connect(&token.namespace, SocketKind::Sse, token.expires_at, Some(&token.credential)).await?;
         let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
-        let headers = Headers::new()?;
-        headers.set("content-type", "text/event-stream; charset=utf-8")?;
-        headers.set("cache-control", "no-store")?;
-        headers.set("x-content-type-options", "nosniff")?;
-        headers.set("x-accel-buffering", "no")?;
-        let init = ResponseInit::new();
-        init.set_headers(&headers);
         let namespace = token.namespace.as_ref();
-        let stream = glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
-        Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
+        Ok(glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS))
     }
 
     /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges the WebSocket: it reads
@@ -340,13 +328,7 @@ impl IncomingRequest {
 
     async fn connect_bridged(&self, server: &worker::WebSocket) -> Result<()> {
         let socket: &web_sys::WebSocket = server.as_ref();
-        let inbox = glue::Inbox::new(
-            socket,
-            MAX_UNAUTHENTICATED_FRAME_BYTES,
-            FRAME_TOO_LARGE,
-            MAX_QUEUED_FRAMES,
-            MAX_QUEUED_FRAME_BYTES,
-        );
+        let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
         let Some((namespace, connect)) =
             wait_for_connect(&self.state.edge.authentication, &self.head.client, &inbox, server).await?
         else {
