@@ -29,25 +29,17 @@ export function discardBody(request, maxBytes = MAX_DISCARDED_BYTES, idleMs = DI
   return discardRest(request.body.getReader(), maxBytes, idleMs, totalMs);
 }
 
-async function discardRest(reader, maxBytes, idleTimeoutMs, totalTimeoutMs) {
-  const timers = {};
-  const timeout = (name, ms) =>
-    new Promise((resolve) => {
-      timers[name] = setTimeout(resolve, ms, { done: true });
-    });
-  const deadline = timeout('total', totalTimeoutMs);
+async function discardRest(reader, maxBytes, idleMs, totalMs) {
+  const deadline = Date.now() + totalMs;
   try {
-    for (let bytes = 0; bytes <= maxBytes; ) {
-      const { value, done } = await Promise.race([reader.read(), timeout('pause', idleTimeoutMs), deadline]);
-      clearTimeout(timers.pause);
+    for (let bytes = 0; bytes <= maxBytes && Date.now() < deadline; ) {
+      const { value, done } = await within(reader.read(), Math.min(idleMs, deadline - Date.now()));
       if (done) break;
       bytes += value.byteLength;
     }
   } catch {
-    // The client is gone.
+    // The client is gone, or pauses for too long.
   } finally {
-    clearTimeout(timers.pause);
-    clearTimeout(timers.total);
     reader.cancel().catch(() => {});
   }
 }
@@ -158,14 +150,14 @@ export function streamedResponse(status, headers, next, context, length) {
   const writeAll = async () => {
     let ms = FIRST_READ_TIMEOUT_MS;
     for (let chunk = next(true); chunk !== undefined; chunk = next(true)) {
-      await untilRead(writer.write(chunk), ms);
+      await within(writer.write(chunk), ms);
       ms = READ_TIMEOUT_MS;
     }
-    await untilRead(writer.close(), READ_TIMEOUT_MS);
+    await within(writer.close(), READ_TIMEOUT_MS);
   };
   const write = async () => {
     try {
-      await untilRead(writeAll(), READ_TIMEOUT_MS + (1_000 * length) / MIN_READ_BYTES_PER_SECOND);
+      await within(writeAll(), READ_TIMEOUT_MS + (1_000 * length) / MIN_READ_BYTES_PER_SECOND);
     } catch (error) {
       writer.abort(error).catch(() => {});
       next(false);
@@ -218,7 +210,8 @@ export async function sendPost(url, headers, body, timeoutMs) {
   }
 }
 
-function untilRead(work, timeoutMs) {
+/** Rejects if `work` takes longer. */
+function within(work, timeoutMs) {
   let timer;
   const timeout = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error('The client does not read')), timeoutMs);
