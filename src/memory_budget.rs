@@ -259,7 +259,8 @@ fn beyond_share(held: usize, bytes: usize) -> usize {
     bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, also after a panic of another holder.
+pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

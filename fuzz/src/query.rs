@@ -6,8 +6,7 @@ use std::sync::Arc;
 use futures::FutureExt;
 use futures::future::{BoxFuture, pending, ready};
 use session_gateway_hub::auth::jwt::JwtKey;
-use session_gateway_hub::auth::token::TokenVerifier;
-use session_gateway_hub::http::authentication::VerifiedToken;
+use session_gateway_hub::auth::token::{TokenVerifier, VerifiedToken};
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
 use session_gateway_hub::http::query::Query;
@@ -119,7 +118,7 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let edge =
         Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), db, memory_budget, Arc::new(NoClock));
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
-    let action = edge.route(head, NOW_MS, &|| None).now_or_never().expect("an action without waiting");
+    let action = edge.route(head, NOW_MS).now_or_never().expect("an action without waiting");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));
     let bearer =
         bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer")).map(|(_, token)| token.trim().to_owned());

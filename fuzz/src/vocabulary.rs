@@ -48,9 +48,8 @@ fn check_vocabulary(text: &str) {
 
 fn check_origins(text: &str) {
     match Cors::parse(text) {
-        Ok(cors @ Cors::Listed(_)) => {
-            let Cors::Listed(listed) = &cors else { return };
-            for origin in listed {
+        Ok(cors) if cors.0.iter().any(|origin| origin != "*") => {
+            for origin in &cors.0 {
                 assert!(cors.allows(origin, "hub.example"), "{origin}");
                 let headers = cors.headers(Some(origin), "hub.example", false);
                 assert_eq!(headers.get("access-control-allow-origin").map(|o| o.as_bytes()), Some(origin.as_bytes()));

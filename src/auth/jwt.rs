@@ -207,21 +207,9 @@ mod tests {
         let payload = r#"{"uid":7,"ns":"team-7","iat":1700000000,"exp":1700000900}"#;
         let valid = signed(r#"{"alg":"HS256"}"#, payload);
         assert_eq!(verify(&valid, NOW), Some(claims()));
-        for header in [
-            r#"{"alg":"none"}"#,
-            r#"{"alg":"None"}"#,
-            r#"{"alg":""}"#,
-            r#"{"alg":"hs256"}"#,
-            r#"{"alg":"HS384"}"#,
-            r#"{"alg":"RS256"}"#,
-            r#"{"alg":"ES256"}"#,
-            r#"{"alg":null}"#,
-            r#"{"typ":"JWT"}"#,
-            "{}",
-            "[]",
-            "",
-            r#"{"alg":"HS256","cty":"CBOR"}"#,
-        ] {
+        let other = ["none", "None", "", "hs256", "HS384", "RS256", "ES256"].map(|alg| format!(r#"{{"alg":"{alg}"}}"#));
+        let invalid = [r#"{"alg":null}"#, r#"{"typ":"JWT"}"#, "{}", "[]", "", r#"{"alg":"HS256","cty":"CBOR"}"#];
+        for header in other.iter().map(String::as_str).chain(invalid) {
             let token = signed(header, payload);
             assert_eq!(verify(&token, NOW), None, "{header}");
             let (data, _) = token.rsplit_once('.').unwrap();

@@ -78,11 +78,24 @@ impl fmt::Display for Credential {
 pub struct SecretId(pub String);
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AccessToken {
+pub struct VerifiedToken {
     pub namespace: Namespace,
+    /// Unix milliseconds; `None` for an access token, which does not expire.
+    pub expires_at: Option<u64>,
     pub credential: Credential,
-    /// Which access secret of the hub, the current or the previous one, the token was made from.
-    pub secret: SecretId,
+    /// The secret of the access token. For a JWT: the secret of the access token with which the client signed in. `None` for a device.
+    pub secret: Option<SecretId>,
+}
+
+impl VerifiedToken {
+    /// Returns the text of the credential, and a space and the id of the secret if there is one.
+    pub fn header(&self) -> String {
+        let mut text = self.credential.to_string();
+        if let Some(SecretId(secret)) = &self.secret {
+            text.extend([" ", secret]);
+        }
+        text
+    }
 }
 
 /// Verifies access tokens against the hub's secret, `CLI_API_TOKEN`, and its previous secret, `CLI_API_TOKEN_PREVIOUS`, if set.
@@ -150,7 +163,7 @@ impl TokenVerifier {
 
     /// Returns the contents of a token; `None` if it is invalid, without a reason, so that a guess reveals nothing. Does not check
     /// that the generation of a namespace token is the current one.
-    pub fn verify(&self, token: &str) -> Option<AccessToken> {
+    pub fn verify(&self, token: &str) -> Option<VerifiedToken> {
         self.verify_any(token).filter(|token| self.accepts_shared || token.credential != Credential::Shared)
     }
 
@@ -160,7 +173,7 @@ impl TokenVerifier {
         self.verify_any(token).filter(|token| token.credential == Credential::Shared).map(|token| token.namespace)
     }
 
-    fn verify_any(&self, token: &str) -> Option<AccessToken> {
+    fn verify_any(&self, token: &str) -> Option<VerifiedToken> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
@@ -191,7 +204,7 @@ impl TokenVerifier {
     }
 
     /// Compares the secret of a token with all accepted secrets, so that the time does not depend on which one matches.
-    fn match_secret(&self, namespace: Namespace, secret: &str) -> Option<AccessToken> {
+    fn match_secret(&self, namespace: Namespace, secret: &str) -> Option<VerifiedToken> {
         // Digests of equal length are compared in constant time; the secrets may differ in length.
         let digest = Sha256::digest(secret);
         let generation = generation_of(secret);
@@ -204,7 +217,7 @@ impl TokenVerifier {
             let credential = if is_shared.into() { Credential::Shared } else { Credential::Generation(generation) };
             bool::from(is_shared | is_of_namespace).then_some((credential, id))
         })?;
-        Some(AccessToken { namespace, credential, secret })
+        Some(VerifiedToken { namespace, expires_at: None, credential, secret: Some(secret) })
     }
 }
 
@@ -354,7 +367,7 @@ mod tests {
     fn a_token_has_the_id_of_its_secret_and_only_ids_of_the_two_secrets_are_accepted() {
         let parse = |secret, previous| TokenVerifier::parse(Some(secret), previous, None).unwrap();
         let (old, both, new) = (parse("s3cret", None), parse("new", Some("s3cret")), parse("new", None));
-        let secret = |tokens: &TokenVerifier, token: &str| tokens.verify(token).unwrap().secret;
+        let secret = |tokens: &TokenVerifier, token: &str| tokens.verify(token).unwrap().secret.unwrap();
         let (first, second) = (secret(&old, "s3cret:team-7"), secret(&new, "new"));
         assert_ne!(first, second);
         for token in ["s3cret", "s3cret:team-8", &format!("{TEAM}:team-7"), &format!("{TEAM_2}:team-7")] {

@@ -3,22 +3,23 @@
 
 use std::collections::HashMap;
 use std::hash::Hash;
+use std::net::IpAddr;
 use std::pin::pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, Either, select};
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
-use super::client_address::rate_limit_key;
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{JsonText, Reply, Response, to_response};
 use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
-use crate::auth::token::{AccessToken, Credential, SecretId, TokenVerifier, is_device_token};
+use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
 use crate::hub::core::error::Error;
+use crate::memory_budget::lock;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
@@ -39,30 +40,6 @@ const MAX_UNCHECKED_MS: u64 = 600_000;
 const CHECK_TIMEOUT_MS: u64 = 2_000;
 /// How often a request checks whether another request has received the answer about the same token, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 5;
-
-/// Generates a secret of 32 random bytes; `None` without a random source.
-pub type GenerateSecret = dyn Fn() -> Option<String> + Sync;
-
-#[derive(Debug, Clone)]
-pub struct VerifiedToken {
-    pub namespace: Namespace,
-    /// Unix milliseconds; `None` for an access token, which does not expire.
-    pub expires_at: Option<u64>,
-    pub credential: Credential,
-    /// The secret of the access token. For a JWT: the secret of the access token with which the client signed in. `None` for a device.
-    pub secret: Option<SecretId>,
-}
-
-impl VerifiedToken {
-    /// Returns the text of the credential, and a space and the id of the secret if there is one.
-    pub fn header(&self) -> String {
-        let mut text = self.credential.to_string();
-        if let Some(SecretId(secret)) = &self.secret {
-            text.extend([" ", secret]);
-        }
-        text
-    }
-}
 
 /// A cached value, and until when it is used, in Unix milliseconds.
 struct Cached<T> {
@@ -108,21 +85,20 @@ impl Authentication {
         Self { access_tokens, jwt, db, environment, verified_tokens, running_checks, wrong_tokens, generations }
     }
 
-    /// Verifies an access token or, with `generate_secret`, also a JWT. `generate_secret` is called when there is no secret for JWTs
-    /// yet. `client` is the client's address; `None` if the caller limits the attempts of the address.
+    /// Verifies an access token or, with `accepts_jwt`, also a JWT. `client` is the client's address; `None` if the caller limits the attempts of the address.
     pub async fn verify(
         &self,
         token: &str,
         client: Option<&str>,
         now_ms: u64,
-        generate_secret: Option<&GenerateSecret>,
+        accepts_jwt: bool,
     ) -> Result<VerifiedToken, ErrorResponse> {
         let verified = match self.cached(token, now_ms) {
             Some(verified) => verified,
-            None => self.verify_uncached(token, client, now_ms, generate_secret).await?,
+            None => self.verify_uncached(token, client, now_ms, accepts_jwt).await?,
         };
         match verified.expires_at {
-            Some(expires_at) if now_ms >= expires_at || generate_secret.is_none() => Err(ErrorResponse::unauthorized()),
+            Some(expires_at) if now_ms >= expires_at || !accepts_jwt => Err(ErrorResponse::unauthorized()),
             _ => Ok(verified),
         }
     }
@@ -149,7 +125,7 @@ impl Authentication {
         token: &'a str,
         client: Option<&'a str>,
         now_ms: u64,
-        generate_secret: Option<&'a GenerateSecret>,
+        accepts_jwt: bool,
     ) -> BoxFuture<'a, Result<VerifiedToken, ErrorResponse>> {
         Box::pin(async move {
             // A request can't wake another request, so it polls.
@@ -185,7 +161,7 @@ impl Authentication {
             let checked = async {
                 let verified = match known.clone() {
                     Some(verified) => Some(verified),
-                    None => self.read_token(token, now_ms, generate_secret).await?,
+                    None => self.read_token(token, now_ms, accepts_jwt).await?,
                 };
                 self.check_not_revoked(token, verified, now_ms).await
             };
@@ -247,18 +223,19 @@ impl Authentication {
         &self,
         token: &str,
         now_ms: u64,
-        generate_secret: Option<&GenerateSecret>,
+        accepts_jwt: bool,
     ) -> Result<Option<VerifiedToken>, ErrorResponse> {
-        if let Some(AccessToken { namespace, credential, secret }) = self.access_tokens.verify(token) {
-            return Ok(Some(VerifiedToken { namespace, expires_at: None, credential, secret: Some(secret) }));
+        if let Some(verified) = self.access_tokens.verify(token) {
+            return Ok(Some(verified));
         }
         if is_device_token(token) {
             return Ok(None);
         }
         // Only a JWT needs the key, which may take a database query.
-        let generate_secret = generate_secret.filter(|_| is_jwt(token));
-        let generate_secret = generate_secret.ok_or_else(ErrorResponse::unauthorized)?;
-        let key = self.load_jwt_key(generate_secret).await?;
+        if !accepts_jwt || !is_jwt(token) {
+            return Err(ErrorResponse::unauthorized());
+        }
+        let key = self.load_jwt_key().await?;
         let jwt = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
         let WebClaims { ns: namespace, generation, device, secret, .. } = jwt.claims;
         let credential = device.map_or(Credential::Generation(generation), |id| Credential::Device(id.into()));
@@ -317,29 +294,31 @@ impl Authentication {
         Ok((generation, fresh_until))
     }
 
-    async fn load_jwt_key(&self, generate_secret: &GenerateSecret) -> Result<JwtKey, ErrorResponse> {
-        if let Some(key) = self.cached_jwt_key().clone() {
+    /// Generates a secret of 32 random bytes.
+    pub fn generate_secret(&self) -> Result<String, ErrorResponse> {
+        let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
+        self.environment.generate_secret().ok_or_else(unavailable)
+    }
+
+    /// Generates and stores a secret when there is none yet.
+    async fn load_jwt_key(&self) -> Result<JwtKey, ErrorResponse> {
+        if let Some(key) = lock(&self.jwt).clone() {
             return Ok(key);
         }
-        let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
-        let generated = generate_secret().ok_or_else(unavailable)?;
+        let generated = self.generate_secret()?;
         let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await.map_err(Error::from)?;
-        Ok(self.cached_jwt_key().insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
+        Ok(lock(&self.jwt).insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
     }
 
-    pub async fn load_answer_key(&self, generate_secret: &GenerateSecret) -> Result<AnswerKey, ErrorResponse> {
-        Ok(AnswerKey::derive(&self.load_jwt_key(generate_secret).await?))
-    }
-
-    fn cached_jwt_key(&self) -> MutexGuard<'_, Option<JwtKey>> {
-        lock(&self.jwt)
+    pub async fn load_answer_key(&self) -> Result<AnswerKey, ErrorResponse> {
+        Ok(AnswerKey::derive(&self.load_jwt_key().await?))
     }
 
     /// `POST /api/auth`: exchanges an access token for a JWT.
-    pub async fn sign_in(&self, body: &[u8], now_ms: u64, generate_secret: &GenerateSecret) -> Response {
+    pub async fn sign_in(&self, body: &[u8], now_ms: u64) -> Response {
         let reply: Reply = async {
             let body: AuthBody = parse_body(body)?;
-            let verified = self.verify(&body.access_token, None, now_ms, None).await.map_err(|error| match error.code {
+            let verified = self.verify(&body.access_token, None, now_ms, false).await.map_err(|error| match error.code {
                 "unauthorized" => ErrorResponse {
                     code: "invalid_access_token",
                     message:
@@ -356,7 +335,7 @@ impl Authentication {
                 Credential::Device(id) => (0, Some(id.to_string())),
             };
             let claims = WebClaims { uid: user_id(&ns), ns, generation, device, secret };
-            let key = self.load_jwt_key(generate_secret).await?;
+            let key = self.load_jwt_key().await?;
             let now = to_seconds(now_ms);
             let token = key.issue(&claims, now).map_err(|e| ErrorResponse::hub_unavailable(e.to_string()))?;
             let (namespace, expires_at) = (Json::of(claims.ns.as_str()), to_milliseconds(now + JWT_LIFETIME_SECS));
@@ -370,12 +349,22 @@ impl Authentication {
     }
 }
 
-fn is_jwt(token: &str) -> bool {
-    token.split('.').count() == 3
+/// Returns the key under which the attempts of a client address are counted. The key of an IPv4 address is the address. The key of an
+/// IPv6 address is its /64 network, because one client has all addresses of such a network. All clients without a valid address have one key, because a client
+/// of a local hub can send any text.
+pub fn rate_limit_key(address: &str) -> String {
+    match address.parse().map(|address: IpAddr| address.to_canonical()) {
+        Ok(IpAddr::V6(ip)) => {
+            let [a, b, c, d, ..] = ip.segments();
+            format!("{a:x}:{b:x}:{c:x}:{d:x}::/64")
+        }
+        Ok(IpAddr::V4(ip)) => ip.to_string(),
+        Err(_) => String::new(),
+    }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn is_jwt(token: &str) -> bool {
+    token.split('.').count() == 3
 }
 
 /// Inserts into a cache of at most [`MAX_VERIFIED_TOKENS`] entries.

@@ -5,47 +5,33 @@ use http::{HeaderMap, HeaderName, HeaderValue, header};
 // A constant, because parsing the name at run time adds 4 KB to the wasm.
 const TIMING_ALLOW_ORIGIN: HeaderName = HeaderName::from_static("timing-allow-origin");
 
-/// The allowed origins besides the hub's own.
+/// The allowed origins besides the hub's own; `*` allows any origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub enum Cors {
-    #[default]
-    None,
-    Listed(Vec<String>),
-    Any,
-}
+pub struct Cors(pub Vec<String>);
 
 impl Cors {
     /// Parses a comma-separated list, or `*`.
     pub fn parse(origins: &str) -> Result<Self, String> {
         let listed = origins.split(',').map(|origin| origin.trim().trim_end_matches('/')).filter(|o| !o.is_empty());
         let listed: Vec<String> = listed.map(str::to_owned).collect();
-        match listed.as_slice() {
-            [] => Ok(Self::None),
-            [any] if any == "*" => Ok(Self::Any),
-            _ => match listed.iter().find(|origin| !is_origin(origin)) {
-                None => Ok(Self::Listed(listed)),
-                Some(invalid) => Err(format!(
-                    "CORS_ORIGINS must be `*` or a comma-separated list of origins such as `https://console.example`, but has `{invalid}`."
-                )),
-            },
+        match listed.iter().find(|origin| !is_origin(origin)) {
+            Some(invalid) if listed != ["*"] => Err(format!(
+                "CORS_ORIGINS must be `*` or a comma-separated list of origins such as `https://console.example`, but has `{invalid}`."
+            )),
+            _ => Ok(Self(listed)),
         }
     }
 
     /// Whether a request from `origin` is allowed. `host` is the header `Host`; an origin with this host is always allowed.
     pub fn allows(&self, origin: &str, host: &str) -> bool {
         let is_own = origin.split_once("://").is_some_and(|(_, origin_host)| origin_host.eq_ignore_ascii_case(host));
-        is_own
-            || match self {
-                Self::None => false,
-                Self::Listed(origins) => origins.iter().any(|o| o.eq_ignore_ascii_case(origin)),
-                Self::Any => true,
-            }
+        is_own || self.0.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
     }
 
     /// Returns the CORS headers of a response; at most `Vary` if the origin is not allowed.
     pub fn headers(&self, origin: Option<&str>, host: &str, is_preflight: bool) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        if *self == Self::None {
+        if self.0.is_empty() {
             return headers;
         }
         headers.insert(header::VARY, HeaderValue::from_static("Origin"));
@@ -90,7 +76,7 @@ mod tests {
             assert!(!cors.allows(foreign, "hub.example"), "{foreign}");
         }
         assert!(Cors::parse("*").unwrap().allows("https://c.example", "hub.example"));
-        assert_eq!(Cors::parse(" , "), Ok(Cors::None));
+        assert_eq!(Cors::parse(" , "), Ok(Cors::default()));
     }
 
     #[test]
@@ -102,7 +88,7 @@ mod tests {
             assert_eq!(headers[name], "https://a.example");
         }
         assert_eq!(headers["access-control-allow-headers"], "authorization, content-type, last-event-id");
-        assert!(Cors::None.headers(Some("https://a.example"), "h", true).is_empty());
+        assert!(Cors::default().headers(Some("https://a.example"), "h", true).is_empty());
     }
 
     #[test]
@@ -112,19 +98,9 @@ mod tests {
         {
             assert!(Cors::parse(valid).is_ok(), "{valid}");
         }
-        for invalid in [
-            "console.example",
-            "https://",
-            "://console.example",
-            "https://console.example/app",
-            "https://*.example",
-            "https://ada@console.example",
-            "https://console.example?",
-            "https://a.example https://b.example",
-            "null",
-            "true",
-            "*,https://console.example",
-        ] {
+        let invalid = "console.example https:// ://console.example https://console.example/app https://*.example \
+            https://ada@console.example https://console.example? null true *,https://console.example";
+        for invalid in invalid.split(' ').chain(["https://a.example https://b.example"]) {
             let error = Cors::parse(invalid).unwrap_err();
             assert!(error.contains("CORS_ORIGINS") && error.contains("https://console.example`"), "{invalid}: {error}");
         }

@@ -1,39 +1,32 @@
-//! `/api/devices`: devices and their codes.
+//! `/api/devices`: devices and their codes. The worker handles the requests of new devices, which have no token, because it does not know
+//! their namespace.
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
+use super::edge::{Edge, PairingStep, RequestHead};
 use super::error::ErrorResponse;
-use super::extract::{RoutedRequest, hub_origin};
-use super::response::{JsonText, Reply};
-use crate::auth::pairing::Code;
-use crate::auth::token::Credential;
-use crate::hub::core::error::Error;
-use crate::hub::devices::codes::NewCode;
+use super::extract::{RoutedRequest, hub_origin, parse_body, refuse_null};
+use super::response::{JsonText, Reply, Response, acknowledge, to_response};
+use crate::auth::pairing::{Code, hash};
+use crate::auth::token::{Credential, DEVICE_TOKEN_PREFIX};
+use crate::hub::core::error::{Error, check_field};
+use crate::hub::devices::manage::{NewCode, create_code as create_unused_code};
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
+use crate::model::json::Json;
+use crate::store::Value;
+use crate::store::devices::{Claim, NewClaim, NewPairing, claim};
 use crate::wire::field_types::optional_keyword;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PairingStep {
-    /// `POST /api/devices`: exchanges a code for a token.
-    Redeem,
-    /// `POST /api/devices/requests`: creates a code that a person approves.
-    Request,
-    /// `POST /api/devices/requests/token`: gets the token after the approval.
-    Poll,
-}
-
-impl PairingStep {
-    /// The prefix under which the requests of an address are counted. A device polls for minutes, so its polls do not count as guesses.
-    pub fn attempts_prefix(self) -> &'static str {
-        if self == Self::Poll { "poll " } else { "pair " }
-    }
-}
+/// How often a device may ask whether its request was approved, in milliseconds.
+const POLL_INTERVAL_MS: u64 = 3_000;
+/// The length of the secret of a request: 32 bytes in base64url.
+const SECRET_LEN: usize = 43;
 
 /// The body of the requests about devices. One type, because each type adds to the wasm.
 #[derive(Deserialize)]
 pub struct DeviceBody {
-    pub code: Option<String>,
-    pub secret: Option<String>,
+    code: Option<String>,
+    secret: Option<String>,
     name: Option<String>,
     #[serde(default, deserialize_with = "optional_keyword")]
     kind: Option<DeviceKind>,
@@ -51,52 +44,36 @@ enum Decision {
 impl DeviceBody {
     /// Returns the trimmed name, if there is one.
     fn name(&self) -> Result<Option<String>, Error> {
-        let Some(name) = &self.name else { return Ok(None) };
-        let name = parse_device_name(name).ok_or_else(|| {
-            let message =
-                format!("Field `name` must have 1 to {MAX_DEVICE_NAME_CHARS} characters, without control characters.");
-            Error::field("name", message)
-        })?;
-        Ok(Some(name))
+        let name = self.name.as_deref().map(parse_device_name);
+        let rule = format_args!("have 1 to {MAX_DEVICE_NAME_CHARS} characters, without control characters");
+        check_field(name != Some(None), "name", rule)?;
+        Ok(name.flatten())
     }
 
     /// Returns the trimmed name and the kind of a new device.
-    pub fn device(&self) -> Result<(String, &'static str), Error> {
+    fn device(&self) -> Result<(String, &'static str), Error> {
         Ok((required("name", self.name()?)?, required("kind", self.kind)?.into()))
     }
 }
 
-pub fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
+fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
     value.ok_or_else(|| Error::field(field, format!("Field `{field}` is required.")))
 }
 
-/// The response with a new code. One type, because each type adds to the wasm.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-pub struct CreatedCode<'a> {
-    code: String,
-    /// The id of the device that will use the code. Unlike the code, it may be in the logs of servers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    device_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    secret: Option<&'a str>,
-    /// The address of the page on which the code is entered or approved. The fragment does not reach a server.
-    url: String,
-    expires_at: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    interval_ms: Option<u64>,
-}
-
-impl<'a> CreatedCode<'a> {
-    /// `polling`: the secret with which the device asks for its token, and how often it may ask.
-    pub fn new(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&'a str, u64)>) -> Self {
-        // A private host with a port is a local hub.
-        let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
-        let url = format!("{scheme}://{host}/pair#{code}");
-        let (secret, interval_ms) = polling.unzip();
-        let device_id = secret.is_none().then_some(device_id);
-        Self { code: code.to_string(), device_id, secret, url, expires_at, interval_ms }
-    }
+/// Answers with a new code, and the address of the page on which the code is entered or approved. The fragment of the address does not
+/// reach a server. Without `polling`, also with the id of the device that will use the code: unlike the code, it may be in the logs of
+/// servers. `polling`: the secret with which the device asks for its token, and how often it may ask.
+fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&str, u64)>) -> JsonText {
+    // A private host with a port is a local hub.
+    let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
+    JsonText::serialize(&Json::object_of_some(&[
+        ("code", Some(Json::of(&code.to_string()))),
+        ("deviceId", polling.is_none().then(|| Json::of(&device_id))),
+        ("secret", polling.map(|(secret, _)| Json::of(secret))),
+        ("url", Some(Json::of(&format!("{scheme}://{host}/pair#{code}")))),
+        ("expiresAt", Some(Json::of(&expires_at))),
+        ("intervalMs", polling.map(|(_, interval_ms)| Json::of(&interval_ms))),
+    ]))
 }
 
 /// `POST /api/devices/codes`
@@ -105,7 +82,7 @@ pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let (name, kind) = (body.name()?, body.kind.map(Into::into));
     let created = request.hub.create_device_code(name.as_deref(), kind, request.credential_value()).await;
     request.refuse_revoked()?;
-    Ok(JsonText::serialize(&CreatedCode::new(request.host(), created?, None)))
+    Ok(new_code(request.host(), created?, None))
 }
 
 /// `GET /api/devices/codes/:deviceId`
@@ -131,8 +108,7 @@ pub async fn rename(mut request: RoutedRequest) -> Reply {
 pub async fn revoke(request: RoutedRequest) -> Reply {
     let id = request.param("id")?;
     request.hub.check_device(&id).await?;
-    request.hub.revoke_device(&id).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.revoke_device(&id).await)
 }
 
 fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
@@ -155,6 +131,78 @@ pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     let is_approved = required("decision", decision)? == Decision::Approve;
     let decided = request.hub.decide_device_request(&code, is_approved, request.credential_value()).await;
     request.refuse_revoked()?;
-    decided?;
-    Ok(JsonText::ok())
+    acknowledge(decided)
+}
+
+impl Edge {
+    /// Handles a request of a new device.
+    pub async fn pair(&self, step: PairingStep, head: &RequestHead, body: &[u8], now_ms: u64) -> Response {
+        let reply: Reply = async {
+            let random = self.authentication.generate_secret()?;
+            refuse_null(body)?;
+            let body: DeviceBody = parse_body(body)?;
+            match step {
+                PairingStep::Redeem => {
+                    let code = required("code", body.code.as_deref())?;
+                    let (name, kind) = body.device()?;
+                    let code = Code::parse(code).filter(|code| !code.is_request()).ok_or(Error::UnknownCode)?;
+                    self.claim_token(code.selector(), &code.hash(), &random, (&name, kind), now_ms).await
+                }
+                PairingStep::Request => {
+                    let (name, kind) = body.device()?;
+                    self.create_request(&head.host, &random, (&name, kind), now_ms).await
+                }
+                PairingStep::Poll => {
+                    let secret = required("secret", body.secret)?;
+                    if secret.len() != SECRET_LEN {
+                        return Err(Error::UnknownCode.into());
+                    }
+                    self.claim_token("", &hash(secret), &random, ("", ""), now_ms).await
+                }
+            }
+        }
+        .await;
+        to_response(reply)
+    }
+
+    /// Answers with the token of a device. `selector` is empty, and `device` unused, for the secret of a request: its row has the device.
+    async fn claim_token(
+        &self,
+        selector: &str,
+        claim_hash: &str,
+        random: &str,
+        device: (&str, &str),
+        now: u64,
+    ) -> Reply {
+        let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
+        let (name, kind) = device;
+        let new = NewClaim { selector, claim_hash, token_hash: &hash(&token), name, kind };
+        let error = match claim(&*self.db, new, now).await.map_err(Error::from)? {
+            Claim::Device(device, namespace) => {
+                let status = selector.is_empty().then(|| Json::of("approved"));
+                let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
+                let members =
+                    [("status", status), ("device", Some(device)), ("token", token), ("namespace", namespace)];
+                return Ok(JsonText::serialize(&Json::object_of_some(&members)));
+            }
+            Claim::Pending => return Ok(JsonText::wrap("status", "pending")),
+            Claim::Denied => Error::PairingDenied,
+            Claim::TooManyDevices => Error::TooManyDevices,
+            Claim::Unknown => Error::UnknownCode,
+        };
+        Err(error.into())
+    }
+
+    async fn create_request(&self, host: &str, secret: &str, device: (&str, &str), now: u64) -> Reply {
+        let secret_hash = hash(secret);
+        let pairing = NewPairing {
+            secret_hash: Some(&secret_hash),
+            namespace: None,
+            name: Some(device.0),
+            kind: Some(device.1),
+            credential: Value::Null,
+        };
+        let created = create_unused_code(&*self.db, &pairing, secret.as_bytes(), now).await?;
+        Ok(new_code(host, created, Some((secret, POLL_INTERVAL_MS))))
+    }
 }

@@ -11,18 +11,17 @@ use bytes::Bytes;
 use http::{StatusCode, header};
 use subtle::ConstantTimeEq as _;
 
-use super::authentication::{Authentication, GenerateSecret, VerifiedToken};
+use super::authentication::Authentication;
 use super::cors::Cors;
-use super::devices::PairingStep;
+use super::deployment::health;
 use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
 use super::extract::{is_credential_sent, is_read};
-use super::health::health;
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
 use super::response::{JsonText, Response, json_response, to_response};
 use crate::auth::jwt::JwtKey;
-use crate::auth::token::{Credential, TokenVerifier};
+use crate::auth::token::{Credential, TokenVerifier, VerifiedToken};
 use crate::hub::core::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::MemoryBudget;
@@ -78,6 +77,24 @@ pub struct RequestHead {
     pub origin: Option<String>,
     pub is_upgrade: bool,
     pub client: String,
+}
+
+/// A request of a new device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PairingStep {
+    /// `POST /api/devices`: exchanges a code for a token.
+    Redeem,
+    /// `POST /api/devices/requests`: creates a code that a person approves.
+    Request,
+    /// `POST /api/devices/requests/token`: gets the token after the approval.
+    Poll,
+}
+
+impl PairingStep {
+    /// The prefix under which the requests of an address are counted. A device polls for minutes, so its polls do not count as guesses.
+    pub fn attempts_prefix(self) -> &'static str {
+        if self == Self::Poll { "poll " } else { "pair " }
+    }
 }
 
 #[derive(Debug)]
@@ -137,10 +154,6 @@ impl MetricsToken {
             _ => Ok(Self(text)),
         }
     }
-
-    fn verify(&self, token: &str) -> bool {
-        self.0.as_bytes().ct_eq(token.as_bytes()).into()
-    }
 }
 
 impl Edge {
@@ -170,19 +183,12 @@ impl Edge {
         Self { places: EdgePlaces::new(databases), ..self }
     }
 
-    /// Decides how to handle a request. `generate_secret` is called when there is no secret for JWTs yet.
-    pub async fn route(&self, head: &RequestHead, now_ms: u64, generate_secret: &GenerateSecret) -> Action {
-        self.try_route(head, now_ms, generate_secret)
-            .await
-            .unwrap_or_else(|error| Action::Respond(error.into_response()))
+    /// Decides how to handle a request.
+    pub async fn route(&self, head: &RequestHead, now_ms: u64) -> Action {
+        self.try_route(head, now_ms).await.unwrap_or_else(|error| Action::Respond(error.into_response()))
     }
 
-    async fn try_route(
-        &self,
-        head: &RequestHead,
-        now_ms: u64,
-        generate_secret: &GenerateSecret,
-    ) -> Result<Action, ErrorResponse> {
+    async fn try_route(&self, head: &RequestHead, now_ms: u64) -> Result<Action, ErrorResponse> {
         let is_under =
             |root: &str| head.path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
         let (is_api, is_cli) = (is_under("/api"), is_under("/cli"));
@@ -207,7 +213,7 @@ impl Edge {
             "/api/devices/requests/token" => require_method(head, &["POST"], || Action::Pair(PairingStep::Poll)),
             "/socket.io" | "/socket.io/" => self.route_cli_socket(head, now_ms).await,
             "/api/events" => {
-                let token = self.verify_token(head, now_ms, generate_secret).await?;
+                let token = self.verify_token(head, now_ms).await?;
                 self.check_origin(head)?;
                 let action = if head.is_upgrade { Action::WebSocket } else { Action::Sse };
                 require_method(head, &["GET"], || action(token))
@@ -224,8 +230,8 @@ impl Edge {
                 let token = VerifiedToken { namespace: namespace.clone(), expires_at: None, credential, secret: None };
                 Ok(Action::Object(namespace, Some(token)))
             }
-            _ if is_api => self.route_to_namespace(head, Reader::Web, now_ms, Some(generate_secret)).await,
-            _ if is_cli => self.route_to_namespace(head, Reader::Cli, now_ms, None).await,
+            _ if is_api => self.route_to_namespace(head, Reader::Web, now_ms).await,
+            _ if is_cli => self.route_to_namespace(head, Reader::Cli, now_ms).await,
             _ => Err(ErrorResponse::no_route()),
         }
     }
@@ -237,13 +243,13 @@ impl Edge {
         head: &RequestHead,
         reader: Reader,
         now_ms: u64,
-        generate_secret: Option<&GenerateSecret>,
     ) -> Result<Action, ErrorResponse> {
         let token = bearer_token(head).ok_or_else(ErrorResponse::unauthorized)?;
         // Only a JWT expires, and no JWT is a token of a CLI.
-        let is_accepted = |known: &VerifiedToken| reader == Reader::Web || known.expires_at.is_none();
+        let accepts_jwt = reader == Reader::Web;
+        let is_accepted = |known: &VerifiedToken| accepts_jwt || known.expires_at.is_none();
         let Some(known) = self.authentication.find_unchecked(token, now_ms).filter(is_accepted) else {
-            let verified = self.authentication.verify(token, Some(&head.client), now_ms, generate_secret).await?;
+            let verified = self.authentication.verify(token, Some(&head.client), now_ms, accepts_jwt).await?;
             return Ok(route_to_object(head, reader, verified));
         };
         let action = route_to_object(head, reader, known);
@@ -261,7 +267,7 @@ impl Edge {
 
     fn route_metrics(&self, head: &RequestHead) -> Result<Action, ErrorResponse> {
         let expected = self.metrics_token.as_ref().ok_or_else(ErrorResponse::no_route)?;
-        let is_valid = bearer_token(head).is_some_and(|token| expected.verify(token));
+        let is_valid = bearer_token(head).is_some_and(|token| expected.0.as_bytes().ct_eq(token.as_bytes()).into());
         if !is_valid {
             return Err(ErrorResponse::unauthorized());
         }
@@ -283,17 +289,12 @@ impl Edge {
     }
 
     /// Verifies the access token or JWT of a request for an event stream, or of [`Action::Unchecked`].
-    pub async fn verify_token(
-        &self,
-        head: &RequestHead,
-        now_ms: u64,
-        generate_secret: &GenerateSecret,
-    ) -> Result<VerifiedToken, ErrorResponse> {
+    pub async fn verify_token(&self, head: &RequestHead, now_ms: u64) -> Result<VerifiedToken, ErrorResponse> {
         // Browsers can't add headers to an event stream or a WebSocket.
         let query_token = || Query::find_unique(&head.query, "token").map(Cow::Owned);
         let token = bearer_token(head).map(Cow::Borrowed).or_else(query_token);
         let token = token.ok_or_else(ErrorResponse::unauthorized)?;
-        self.authentication.verify(&token, Some(&head.client), now_ms, Some(generate_secret)).await
+        self.authentication.verify(&token, Some(&head.client), now_ms, true).await
     }
 
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
@@ -327,7 +328,7 @@ impl Edge {
             None => query.text("token")?,
         };
         let verified = match token {
-            Some(token) => match self.authentication.verify(token, Some(&head.client), now_ms, None).await {
+            Some(token) => match self.authentication.verify(token, Some(&head.client), now_ms, false).await {
                 Err(error) if error.is_unavailable() => return Err(error),
                 // CONNECT may have a valid token.
                 result => result.ok(),

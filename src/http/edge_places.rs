@@ -1,11 +1,12 @@
 //! Finds the database of a namespace in the worker, if the deployment has several. Source: docs/design/databases.md.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::history::HistoryRequest;
 use crate::hub::core::error::Error;
 use crate::hub::write::large::ResponseText;
+use crate::memory_budget::lock;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
@@ -41,7 +42,7 @@ impl EdgePlaces {
     ) -> Result<ResponseText, Error> {
         let namespace = &request.namespace;
         let is_single = self.databases.is_single();
-        let cached = if is_single { Some(DIRECTORY) } else { self.cache().get(namespace).copied() };
+        let cached = if is_single { Some(DIRECTORY) } else { lock(&self.cache).get(namespace).copied() };
         let mut number = match cached {
             Some(number) => number,
             None => self.look_up(namespace).await?,
@@ -82,15 +83,11 @@ impl EdgePlaces {
     /// namespace may still choose another database.
     async fn look_up(&self, namespace: &Namespace) -> Result<DatabaseNumber, DbError> {
         let Some(number) = find(&**self.databases.get(DIRECTORY)?, namespace).await? else { return Ok(DIRECTORY) };
-        let mut cache = self.cache();
+        let mut cache = lock(&self.cache);
         if cache.len() >= MAX_CACHED_PLACES {
             cache.clear();
         }
         cache.insert(namespace.clone(), number);
         Ok(number)
-    }
-
-    fn cache(&self) -> MutexGuard<'_, HashMap<Namespace, DatabaseNumber>> {
-        self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

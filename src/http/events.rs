@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::query::Query;
-use super::response::{JsonText, Reply};
+use super::response::{Reply, acknowledge};
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::subscription::{Format, Subscription};
@@ -85,6 +85,5 @@ enum VisibilityState {
 /// `POST /api/visibility`.
 pub async fn set_visibility(mut request: RoutedRequest) -> Reply {
     let body: VisibilityBody = request.take_json()?;
-    request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible)?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible))
 }

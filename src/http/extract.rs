@@ -37,20 +37,15 @@ pub fn is_upload(method: &str, path: &str) -> bool {
     method == "POST" && path.starts_with("/api/sessions/") && path.ends_with("/upload")
 }
 
-/// Whether the handlers of a path use the credential that the token was made from. If they do, the extensions of the request contain
-/// the credential.
-pub fn needs_credential(path: &str) -> bool {
-    ["/api/devices", "/api/push/", "/api/namespaces/"].iter().any(|root| path.starts_with(root))
-}
-
 /// Whether a request with this method changes nothing.
 pub fn is_read(method: &str) -> bool {
     matches!(method, "GET" | "HEAD")
 }
 
-/// Whether the object needs the credential of a request: for a [path that uses it](needs_credential), and to check a write.
+/// Whether the object needs the credential that the token of a request was made from: to check a write, or because the handlers of the
+/// path use it. Then the extensions of the request contain the credential.
 pub fn is_credential_sent(method: &str, path: &str) -> bool {
-    needs_credential(path) || !is_read(method)
+    !is_read(method) || ["/api/devices", "/api/push/", "/api/namespaces/"].iter().any(|root| path.starts_with(root))
 }
 
 /// Refuses a revoked credential, which a worker accepts until its cached answer expires. Asks the database about a credential that the
@@ -92,11 +87,7 @@ impl RoutedRequest {
 
     /// Loads the session of the request, which must exist and belong to the namespace. Returns its id.
     pub fn load_session(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
-        Box::pin(async move {
-            let id = self.param("id")?;
-            self.hub.load_session_during_merge(&id, RelatedRows::None).await?;
-            Ok(id)
-        })
+        self.load_session_with(RelatedRows::None)
     }
 
     /// Loads the session of the request like [`load_session`](Self::load_session), for a new message. If the body has a local id,
@@ -104,14 +95,16 @@ impl RoutedRequest {
     pub fn load_session_for_message(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         // The body is searched, not parsed: parsing would end the reservation of its memory, and the parsed copy would stay in memory
         // during the wait for the database. If the key has an escape sequence, the handler reads the local ids with a further query.
-        match str::from_utf8(self.request.body()).is_ok_and(|body| body.contains(r#""localId""#)) {
-            true => Box::pin(async move {
-                let id = self.param("id")?;
-                self.hub.load_session_during_merge(&id, RelatedRows::LocalIds).await?;
-                Ok(id)
-            }),
-            false => self.load_session(),
-        }
+        let has_local_id = str::from_utf8(self.request.body()).is_ok_and(|body| body.contains(r#""localId""#));
+        self.load_session_with(if has_local_id { RelatedRows::LocalIds } else { RelatedRows::None })
+    }
+
+    fn load_session_with(&self, rows: RelatedRows) -> BoxFuture<'_, Result<String, ErrorResponse>> {
+        Box::pin(async move {
+            let id = self.param("id")?;
+            self.hub.load_session_during_merge(&id, rows).await?;
+            Ok(id)
+        })
     }
 
     /// Loads the session of the request like [`load_session`](Self::load_session). Returns its working directory.

@@ -1,10 +1,10 @@
-//! `/api/machines`: the online machines, spawning sessions on them, their directories, and the sessions that their agents know.
+//! `/api/machines` and `/cli/machines`: the online machines, spawning sessions on them, their directories, and the sessions that their agents know.
 
 use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
-use crate::hub::core::error::Error;
+use crate::hub::core::error::{Error, check_field};
 use crate::hub::machines::spawn::SpawnParams;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
@@ -21,6 +21,22 @@ pub async fn list(request: RoutedRequest) -> Reply {
 
 pub async fn show(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&request.param("id")?).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MachineBody {
+    id: String,
+    metadata: Json,
+    runner_state: Option<Json>,
+}
+
+/// `POST /cli/machines`.
+pub async fn register(mut request: RoutedRequest) -> Reply {
+    let body: MachineBody = request.take_json()?;
+    check_field(body.metadata.is_object(), "metadata", format_args!("be an object"))?;
+    request.hub.register_machine(&body.id, body.metadata, body.runner_state).await?;
+    Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&body.id).await?))
 }
 
 #[derive(Deserialize)]
@@ -65,13 +81,9 @@ pub fn check_worktree(session_type: Option<SessionType>, name: Option<&str>) -> 
 pub async fn spawn(mut request: RoutedRequest) -> Reply {
     let id = request.load_machine().await?;
     let body: SpawnBody = request.take_json()?;
-    if body.directory.trim().is_empty() {
-        return Err(Error::field("directory", "Field `directory` must not be empty.").into());
-    }
+    check_field(!body.directory.trim().is_empty(), "directory", format_args!("not be empty"))?;
     check_worktree(body.session_type, body.worktree_name.as_deref())?;
-    if body.options.as_ref().is_some_and(|options| !options.is_object()) {
-        return Err(Error::field("options", "Field `options` must be an object.").into());
-    }
+    check_field(body.options.as_ref().is_none_or(Json::is_object), "options", format_args!("be an object"))?;
     let params = SpawnParams {
         directory: body.directory,
         agent: body.agent.unwrap_or_else(|| request.hub.config.vocabulary.default_agent().to_owned()),
@@ -93,11 +105,9 @@ pub struct PathsBody {
 
 pub async fn check_paths(mut request: RoutedRequest) -> Reply {
     let id = request.load_machine().await?;
-    let body: PathsBody = request.take_json()?;
-    let List(paths) = body.paths;
-    if !(1..=MAX_PATHS).contains(&paths.len()) {
-        return Err(Error::field("paths", format!("Field `paths` must have 1 to {MAX_PATHS} paths.")).into());
-    }
+    let PathsBody { paths: List(paths) } = request.take_json()?;
+    let is_valid = (1..=MAX_PATHS).contains(&paths.len());
+    check_field(is_valid, "paths", format_args!("have 1 to {MAX_PATHS} paths"))?;
     Ok(JsonText::of(request.hub.check_paths(&id, &paths).await?))
 }
 

@@ -1,10 +1,12 @@
-//! `POST /api/sessions/:id/messages`, and the messages that wait until the CLI is back.
+//! `POST /api/sessions/:id/messages`, the messages that wait until the CLI is back, and `/api/sessions/:id/queue`: commands about the
+//! messages that wait until the agent is free.
 
 use serde::{Deserialize, Serialize};
 
+use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
-use crate::hub::core::error::Error;
+use super::response::{JsonText, Reply, acknowledge};
+use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::drafts::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -12,6 +14,9 @@ use crate::model::message::HeldMessage;
 use crate::store::messages::MessageRef;
 use crate::wire::field_types::{List, Object, optional_scalar, scalar};
 use crate::wire::fields::read_lenient_text;
+
+/// The most messages that one order of the queue names.
+const MAX_SEQS: usize = 1000;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -62,18 +67,16 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     }
     let attachments: Vec<Attachment> =
         body.attachments.into_iter().flat_map(|List(files)| files).map(|Object(file)| file).collect();
-    if let Some(at) = attachments.iter().position(|file| file.size > MAX_SAFE_INTEGER) {
+    for (at, file) in attachments.iter().enumerate() {
         let field = format!("attachments[{at}].size");
-        return Err(Error::field(&field, format!("Field `{field}` must be at most {MAX_SAFE_INTEGER}.")).into());
+        check_field(file.size <= MAX_SAFE_INTEGER, &field, format_args!("be at most {MAX_SAFE_INTEGER}"))?;
     }
     let attachments = Some(attachments).filter(|list| !list.is_empty());
     let (hold, has_attachments) = (body.hold == Some(true), attachments.is_some());
     if text.is_empty() && attachments.is_none() {
         return Err(Error::field("text", "Field `text` is required unless `attachments` are sent.").into());
     }
-    if text.len() > MAX_TEXT_BYTES {
-        return Err(Error::field("text", format!("Field `text` must have at most {MAX_TEXT_BYTES} bytes.")).into());
-    }
+    check_field(text.len() <= MAX_TEXT_BYTES, "text", format_args!("have at most {MAX_TEXT_BYTES} bytes"))?;
     let attachments = attachments.map(|list| Json::of(&list));
     let content = [("type", Some(Json::of("text"))), ("text", Some(Json::of(&text))), ("attachments", attachments)];
     let meta = Json::object(&[("sentFrom", Json::of("web"))]);
@@ -114,6 +117,61 @@ pub async fn list_held(request: RoutedRequest) -> Reply {
 pub async fn cancel_held(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let (id, local_id) = (request.load_session().await?, request.param("localId")?);
-    request.hub.cancel_held(&id, &local_id).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.cancel_held(&id, &local_id).await)
+}
+
+// The queue: the messages that wait until the agent is free. The session's CLI keeps it.
+
+#[derive(Deserialize)]
+pub struct OrderBody {
+    seqs: List<u64>,
+}
+
+#[derive(Deserialize)]
+pub struct EditBody {
+    text: String,
+}
+
+/// `POST /api/sessions/:id/queue`: the order in which the queued messages run.
+pub async fn reorder_queue(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let OrderBody { seqs: List(seqs) } = request.take_json()?;
+    check_field((1..=MAX_SEQS).contains(&seqs.len()), "seqs", format_args!("have 1 to {MAX_SEQS} numbers"))?;
+    command_queue(request, &id, &[("action", Json::of("order")), ("seqs", Json::of(&seqs))]).await
+}
+
+/// `PATCH /api/sessions/:id/queue/:seq`: another text.
+pub async fn edit_queued(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let seq = parse_seq(&request)?;
+    let EditBody { text } = request.take_json()?;
+    check_field((1..=MAX_TEXT_BYTES).contains(&text.len()), "text", format_args!("have 1 to {MAX_TEXT_BYTES} bytes"))?;
+    command_queue(request, &id, &[("action", Json::of("edit")), ("seq", seq), ("text", Json::of(&text))]).await
+}
+
+/// `DELETE /api/sessions/:id/queue/:seq`.
+pub async fn cancel_queued(request: RoutedRequest) -> Reply {
+    command_queued_message(request, "cancel").await
+}
+
+/// `POST /api/sessions/:id/queue/:seq/send`: the agent gets the message at once.
+pub async fn send_queued(request: RoutedRequest) -> Reply {
+    command_queued_message(request, "send").await
+}
+
+async fn command_queued_message(mut request: RoutedRequest, action: &'static str) -> Reply {
+    request.discard_body();
+    let id = request.load_session().await?;
+    let seq = parse_seq(&request)?;
+    command_queue(request, &id, &[("action", Json::of(action)), ("seq", seq)]).await
+}
+
+async fn command_queue(request: RoutedRequest, id: &str, command: &[(&str, Json)]) -> Reply {
+    acknowledge(request.hub.command_queue(id, &Json::object(command)).await)
+}
+
+fn parse_seq(request: &RoutedRequest) -> Result<Json, ErrorResponse> {
+    let seq = request.param("seq")?.parse::<u64>();
+    let seq = seq.map_err(|_| Error::field("seq", "Path parameter `seq` must be the number of a message."))?;
+    Ok(Json::of(&seq))
 }

@@ -5,35 +5,25 @@
 //! [`extract`], which enforces that they belong to the namespace.
 //! Source: docs/openapi.yaml, PROTOCOL.md "Basics".
 
-pub mod answers;
 pub mod authentication;
-pub mod cli;
-pub mod client_address;
-pub mod config;
 pub mod cors;
+pub mod deployment;
 pub mod devices;
 pub mod edge;
 mod edge_places;
 pub mod error;
 pub mod events;
 pub mod extract;
-pub mod health;
 pub mod history;
-pub mod inbox;
-pub mod lifecycle;
 pub mod machines;
 pub mod messages;
 pub mod namespaces;
-pub mod pairing;
 pub mod permissions;
 pub mod placement;
 pub mod push;
 pub mod query;
-pub mod queue;
 pub mod response;
 pub mod sessions;
-pub mod status;
-pub mod uploads;
 pub mod workspace;
 
 use std::sync::Arc;
@@ -60,15 +50,15 @@ macro_rules! routes {
     };
 }
 
-/// The prefix of the only routes that a closed namespace serves.
+/// The prefix of the routes of the operator, the only routes that a closed namespace serves.
 const NAMESPACES_PREFIX: &str = "/api/namespaces/";
 
 /// The routes of the object. The worker answers `GET .../messages` itself, and forwards it only when the database is slow.
 const ROUTES: &[Route] = routes! {
-    GET "/api/config" => config::show,
-    GET "/api/status" => status::show,
+    GET "/api/config" => deployment::show_config,
+    GET "/api/status" => deployment::show_status,
     GET "/api/sessions" => sessions::list,
-    GET "/api/inbox" => inbox::list,
+    GET "/api/inbox" => sessions::list_inbox,
     GET "/api/sessions/{id}" => sessions::show,
     PATCH "/api/sessions/{id}" => sessions::change,
     DELETE "/api/sessions/{id}" => sessions::delete,
@@ -77,18 +67,18 @@ const ROUTES: &[Route] = routes! {
     GET "/api/sessions/{id}/held-messages" => messages::list_held,
     DELETE "/api/sessions/{id}/held-messages/{localId}" => messages::cancel_held,
     POST "/api/sessions/{id}/seen" => sessions::mark_seen,
-    POST "/api/sessions/{id}/abort" => lifecycle::abort,
-    POST "/api/sessions/{id}/switch" => lifecycle::switch,
-    POST "/api/sessions/{id}/resume" => lifecycle::resume,
-    POST "/api/sessions/{id}/archive" => lifecycle::archive,
-    POST "/api/sessions/{id}/permission-mode" => lifecycle::set_permission_mode,
-    POST "/api/sessions/{id}/model" => lifecycle::set_model,
-    POST "/api/sessions/{id}/options" => lifecycle::set_option,
-    POST "/api/sessions/{id}/fork" => lifecycle::fork,
-    POST "/api/sessions/{id}/queue" => queue::reorder,
-    PATCH "/api/sessions/{id}/queue/{seq}" => queue::edit,
-    DELETE "/api/sessions/{id}/queue/{seq}" => queue::cancel,
-    POST "/api/sessions/{id}/queue/{seq}/send" => queue::send_now,
+    POST "/api/sessions/{id}/abort" => sessions::abort,
+    POST "/api/sessions/{id}/switch" => sessions::switch,
+    POST "/api/sessions/{id}/resume" => sessions::resume,
+    POST "/api/sessions/{id}/archive" => sessions::archive,
+    POST "/api/sessions/{id}/permission-mode" => sessions::set_permission_mode,
+    POST "/api/sessions/{id}/model" => sessions::set_model,
+    POST "/api/sessions/{id}/options" => sessions::set_option,
+    POST "/api/sessions/{id}/fork" => sessions::fork,
+    POST "/api/sessions/{id}/queue" => messages::reorder_queue,
+    PATCH "/api/sessions/{id}/queue/{seq}" => messages::edit_queued,
+    DELETE "/api/sessions/{id}/queue/{seq}" => messages::cancel_queued,
+    POST "/api/sessions/{id}/queue/{seq}/send" => messages::send_queued,
     POST "/api/sessions/{id}/permissions/{requestId}/approve" => permissions::approve,
     POST "/api/sessions/{id}/permissions/{requestId}/deny" => permissions::deny,
     POST "/api/sessions/{id}/permissions/approve" => permissions::approve,
@@ -103,8 +93,8 @@ const ROUTES: &[Route] = routes! {
     GET "/api/sessions/{id}/directory" => workspace::list_directory,
     GET "/api/sessions/{id}/slash-commands" => workspace::list_slash_commands,
     GET "/api/sessions/{id}/skills" => workspace::list_skills,
-    POST "/api/sessions/{id}/upload" => uploads::upload,
-    POST "/api/sessions/{id}/upload/delete" => uploads::delete,
+    POST "/api/sessions/{id}/upload" => workspace::upload,
+    POST "/api/sessions/{id}/upload/delete" => workspace::delete_upload,
     GET "/api/machines" => machines::list,
     GET "/api/machines/{id}" => machines::show,
     POST "/api/machines/{id}/spawn" => machines::spawn,
@@ -118,7 +108,7 @@ const ROUTES: &[Route] = routes! {
     POST "/api/push/subscribe" => push::subscribe,
     DELETE "/api/push/subscribe" => push::unsubscribe,
     GET "/api/push/log" => push::show_log,
-    POST "/api/answers" => answers::answer,
+    POST "/api/answers" => permissions::answer_by_token,
     GET "/api/devices" => devices::list,
     POST "/api/devices/codes" => devices::create_code,
     GET "/api/devices/codes/{deviceId}" => devices::show_code_user,
@@ -132,10 +122,10 @@ const ROUTES: &[Route] = routes! {
     POST "/api/namespaces/import" => namespaces::import,
     POST "/api/namespaces/delete" => namespaces::delete,
     POST "/api/namespaces/move" => namespaces::relocate,
-    POST "/cli/sessions" => cli::get_or_create_session,
+    POST "/cli/sessions" => sessions::get_or_create,
     GET "/cli/sessions/{id}" => sessions::show,
     GET "/cli/sessions/{id}/messages" => history::list,
-    POST "/cli/machines" => cli::register_machine,
+    POST "/cli/machines" => machines::register,
     GET "/cli/machines/{id}" => machines::show,
 };
 
@@ -183,8 +173,10 @@ fn route(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Result<BoxFuture<'sta
             let params = decode_params(params)?;
             let request = RoutedRequest::new(Arc::clone(hub), request, params);
             request.refuse_revoked()?;
-            if hub.is_closed() && !route.path.starts_with(NAMESPACES_PREFIX) {
-                return Err(ErrorResponse::namespace_closed());
+            match route.path.starts_with(NAMESPACES_PREFIX) {
+                true => namespaces::require_operator(&request)?,
+                false if hub.is_closed() => return Err(ErrorResponse::namespace_closed()),
+                false => {}
             }
             if request.is_confirmed() {
                 return Ok((route.handle)(request));

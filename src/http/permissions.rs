@@ -1,17 +1,19 @@
 //! `/api/sessions/:id/permissions`: answers to permission requests, the full content of shortened requests, and the rules that
-//! approvals for the whole session have created. The routes of answers also exist with the request's id in the body, because
+//! approvals for the whole session have created. Also `/api/answers`: answers from notifications. The routes of answers also exist with the request's id in the body, because
 //! browsers and proxies resolve an id such as `..` in a path.
 
+use super::edge::Edge;
 use super::error::ErrorResponse;
-use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
-use crate::hub::core::error::Error;
+use super::extract::{RoutedRequest, parse_body};
+use super::response::{JsonText, Reply, acknowledge};
+use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
-use crate::wire::field_types::{List, optional_keyword};
+use crate::model::namespace::Namespace;
+use crate::wire::field_types::{List, keyword, optional_keyword};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
@@ -53,21 +55,18 @@ pub async fn approve(mut request: RoutedRequest) -> Reply {
         answers: body.answers,
         reason: None,
     };
-    request.hub.answer_permission(&id, &request_id, answer).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.answer_permission(&id, &request_id, answer).await)
 }
 
 /// `POST /api/sessions/:id/permissions/:requestId/deny` and `POST /api/sessions/:id/permissions/deny`.
 pub async fn deny(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let (request_id, body) = take_answer(&mut request, |body: &mut DenyBody| body.request_id.take())?;
-    if matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession)) {
-        return Err(Error::field("decision", "Field `decision` must be `denied` or `abort`.").into());
-    }
+    let is_denial = !matches!(body.decision, Some(Decision::Approved | Decision::ApprovedForSession));
+    check_field(is_denial, "decision", format_args!("be `denied` or `abort`"))?;
     check_reason(body.reason.as_deref())?;
     let answer = PermissionAnswer { decision: body.decision, reason: body.reason, ..PermissionAnswer::default() };
-    request.hub.answer_permission(&id, &request_id, answer).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.answer_permission(&id, &request_id, answer).await)
 }
 
 /// Takes the body of an answer, and the id of the permission request from the path or else from the body.
@@ -96,6 +95,37 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
     let params = Json::object(&[("id", Json::of(&id)), ("part", Json::of(&part))]);
     Ok(JsonText::of(request.hub.call_method(&workspace, method, params.text()).await))
+}
+
+#[derive(Deserialize)]
+struct AnswerBody {
+    token: String,
+    #[serde(deserialize_with = "keyword")]
+    decision: AnswerDecision,
+}
+
+/// An answer from a notification is for one request only.
+#[derive(Deserialize, PartialEq)]
+#[serde(rename_all = "lowercase")]
+enum AnswerDecision {
+    Approved,
+    Denied,
+}
+
+/// `POST /api/answers`: answers a permission request from a notification. The only route of the object without a bearer token: the
+/// token in the body is its authentication, which worker and object both verify.
+pub async fn answer_by_token(mut request: RoutedRequest) -> Reply {
+    let AnswerBody { token, decision } = request.take_json()?;
+    acknowledge(request.hub.answer_by_token(&token, decision == AnswerDecision::Approved).await)
+}
+
+impl Edge {
+    /// Verifies the token of an answer before an object is called. Returns its namespace.
+    pub async fn verify_answer(&self, body: &[u8], now_ms: u64) -> Result<Namespace, ErrorResponse> {
+        let AnswerBody { token, .. } = parse_body(body)?;
+        let key = self.authentication.load_answer_key().await?;
+        Ok(key.verify(&token, now_ms).map_err(Error::from)?.namespace)
+    }
 }
 
 /// Validates `answers`: a map from question to array of strings, or to an object `{answers: array of strings}`.

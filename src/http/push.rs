@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::events::parse_device;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
+use super::response::{JsonText, Reply, acknowledge};
 use crate::auth::token::{Credential, SecretId};
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::{Object, optional_keyword};
@@ -62,8 +62,7 @@ pub struct UnsubscribeBody {
 
 pub async fn unsubscribe(mut request: RoutedRequest) -> Reply {
     let UnsubscribeBody { endpoint } = request.take_json()?;
-    request.hub.unsubscribe_from_push(endpoint).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.unsubscribe_from_push(endpoint).await)
 }
 
 pub async fn show_log(request: RoutedRequest) -> Reply {

@@ -121,3 +121,8 @@ impl JsonText {
         Self::of(r#"{"ok":true}"#)
     }
 }
+
+/// Answers `{"ok":true}`, or the error of an operation without a result.
+pub fn acknowledge(result: Result<(), Error>) -> Reply {
+    Ok(result.map(|()| JsonText::ok())?)
+}

@@ -1,14 +1,19 @@
-//! `/api/sessions` and `/cli/sessions`: list, get, change, delete.
+//! `/api/sessions`, `/cli/sessions` and `/api/inbox`: list, get, create, change and delete sessions, and control their life cycle.
 
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
-use crate::hub::core::error::Error;
+use super::machines::{SessionType, check_worktree};
+use super::response::{JsonText, Reply, acknowledge};
+use crate::hub::core::error::{Error, check_field, check_length};
+use crate::hub::core::sessions::inbox::InboxRequest;
 use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
+use crate::hub::sessions::fork::ForkPoint;
 use crate::hub::sessions::list::Page;
-use crate::model::json::Json;
+use crate::hub::sessions::manage::NewSession;
+use crate::hub::sessions::modes::Setting;
+use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::settings::Settings;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
-use crate::wire::field_types::optional_scalar;
+use crate::wire::field_types::{optional_keyword, optional_scalar, scalar};
 use serde::{Deserialize, Deserializer};
 
 /// The longest session name, in Unicode code points (docs/openapi.yaml).
@@ -16,6 +21,10 @@ const MAX_NAME_CHARS: usize = 255;
 
 /// The longest colour, in Unicode code points.
 const MAX_COLOR_CHARS: usize = 32;
+
+const MAX_INBOX_ITEMS: u64 = 200;
+/// The items of a page of the inbox without `limit`.
+const DEFAULT_INBOX_ITEMS: usize = 50;
 
 /// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.
 pub async fn list(request: RoutedRequest) -> Reply {
@@ -28,20 +37,46 @@ pub async fn list(request: RoutedRequest) -> Reply {
             return Err(Error::field("archived", "Query parameter `archived` must be `include` or `only`.").into());
         }
     };
-    let limit = query.number("limit", 1..=MAX_LISTED_SESSIONS as u64)?;
-    let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(MAX_LISTED_SESSIONS);
-    let after = match query.text("cursor")? {
-        None => ListRequest::BEGINNING,
-        Some(cursor) => ListRequest::parse_cursor(cursor).ok_or_else(|| {
-            Error::field("cursor", "Query parameter `cursor` must be the `nextCursor` of an earlier response.")
-        })?,
-    };
+    let limit = query.limit(MAX_LISTED_SESSIONS, MAX_LISTED_SESSIONS as u64)?;
+    let after = query.cursor(ListRequest::BEGINNING, ListRequest::parse_cursor)?;
     let list = request.hub.read_page(Page::Sessions(&ListRequest { archived, after, limit })).await?;
     Ok(JsonText::of(&*list))
 }
 
+/// `GET /api/inbox?limit=N&cursor=TEXT`: what waits for a person.
+pub async fn list_inbox(request: RoutedRequest) -> Reply {
+    let query = request.query()?;
+    let limit = query.limit(DEFAULT_INBOX_ITEMS, MAX_INBOX_ITEMS)?;
+    let after = query.cursor(InboxRequest::BEGINNING, InboxRequest::parse_cursor)?;
+    let page = request.hub.read_page(Page::Inbox(&InboxRequest { after, limit })).await?;
+    Ok(JsonText::of(&*page))
+}
+
 pub async fn show(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap_text("session", request.hub.serialize_session(&request.param("id")?).await?))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NewSessionBody {
+    tag: String,
+    metadata: Json,
+    agent_state: Option<Json>,
+    model: Option<String>,
+}
+
+/// `POST /cli/sessions`: gets the session of a tag, or creates it.
+pub async fn get_or_create(mut request: RoutedRequest) -> Reply {
+    let body: NewSessionBody = request.take_json()?;
+    let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
+    loop {
+        let id = request.hub.get_or_create_session(&new).await?;
+        match request.hub.serialize_session(&id).await {
+            // The session was deleted after the lookup, so its tag is free again.
+            Err(Error::NotFound(_)) => {}
+            text => return Ok(JsonText::wrap_text("session", text?)),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -57,12 +92,6 @@ pub struct ChangeBody {
     muted: Option<bool>,
     #[serde(default, deserialize_with = "nullable")]
     color: Option<Option<String>>,
-}
-
-#[derive(Deserialize)]
-pub struct SeenBody {
-    #[serde(default, deserialize_with = "optional_scalar")]
-    at: Option<u64>,
 }
 
 /// Reads a field that may be absent, but not null.
@@ -81,13 +110,9 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
     request.refuse_null_body()?;
     let body: ChangeBody = request.take_json()?;
     let name = body.name.as_deref().map(str::trim);
-    if name.is_some_and(|name| !(1..=MAX_NAME_CHARS).contains(&name.chars().count())) {
-        return Err(Error::field("name", format!("Field `name` must have 1 to {MAX_NAME_CHARS} characters.")).into());
-    }
-    if body.color.iter().flatten().any(|color| color.chars().count() > MAX_COLOR_CHARS) {
-        let text = format!("Field `color` must have at most {MAX_COLOR_CHARS} characters.");
-        return Err(Error::field("color", text).into());
-    }
+    name.map_or(Ok(()), |name| check_length("name", name, 1..=MAX_NAME_CHARS))?;
+    let is_color = body.color.iter().flatten().all(|color| color.chars().count() <= MAX_COLOR_CHARS);
+    check_field(is_color, "color", format_args!("have at most {MAX_COLOR_CHARS} characters"))?;
     let renamed_version = match name {
         Some(name) => Some(request.hub.rename(&id, name, body.expected_version).await?),
         None => None,
@@ -109,17 +134,120 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::serialize(&Json::object(&[("ok", Json::of(&true)), ("metadataVersion", Json::of(&version))])))
 }
 
+#[derive(Deserialize)]
+pub struct SeenBody {
+    #[serde(default, deserialize_with = "optional_scalar")]
+    at: Option<u64>,
+}
+
 /// `POST /api/sessions/:id/seen`.
 pub async fn mark_seen(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body: SeenBody = request.take_json()?;
-    request.hub.mark_seen(&id, body.at).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.mark_seen(&id, body.at).await)
 }
 
 pub async fn delete(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let id = request.load_session().await?;
-    request.hub.delete_session(&id).await?;
-    Ok(JsonText::ok())
+    acknowledge(request.hub.delete_session(&id).await)
+}
+
+#[derive(Deserialize)]
+pub struct ReasonBody {
+    reason: Option<String>,
+}
+
+pub async fn abort(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: ReasonBody = request.take_json()?;
+    acknowledge(request.hub.abort(&id, body.reason.as_deref()).await)
+}
+
+pub async fn archive(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: ReasonBody = request.take_json()?;
+    acknowledge(request.hub.archive(&id, body.reason.as_deref()).await)
+}
+
+pub async fn switch(mut request: RoutedRequest) -> Reply {
+    request.discard_body();
+    let id = request.load_session().await?;
+    acknowledge(request.hub.switch_to_remote(&id).await)
+}
+
+#[derive(Deserialize)]
+pub struct ResumeBody {
+    #[serde(default, deserialize_with = "optional_scalar")]
+    trust: Option<bool>,
+}
+
+pub async fn resume(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: ResumeBody = request.take_json()?;
+    let session_id = request.hub.resume(&id, body.trust).await?;
+    let members = [("success", Json::of(&true)), ("sessionId", Json::of(&session_id))];
+    Ok(JsonText::serialize(&Json::object(&members)))
+}
+
+#[derive(Deserialize)]
+pub struct PermissionModeBody {
+    mode: String,
+}
+
+pub async fn set_permission_mode(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: PermissionModeBody = request.take_json()?;
+    acknowledge(request.hub.set_mode(&id, Setting::PermissionMode(body.mode)).await)
+}
+
+#[derive(Deserialize)]
+pub struct ModelBody {
+    model: String,
+}
+
+pub async fn set_model(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: ModelBody = request.take_json()?;
+    acknowledge(request.hub.set_mode(&id, Setting::Model(body.model)).await)
+}
+
+#[derive(Deserialize)]
+pub struct OptionBody {
+    id: String,
+    /// A value of the option's choices, or a boolean.
+    value: Json,
+}
+
+/// Sets an option that the agent advertises in the session's `metadata.options`.
+pub async fn set_option(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let OptionBody { id: option, value } = request.take_json()?;
+    let is_value = !value.text().starts_with(['{', '[', 'n']);
+    check_field(is_value, "value", format_args!("be a string, a number or a boolean"))?;
+    acknowledge(request.hub.set_option(&id, &option, &value).await)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkBody {
+    #[serde(deserialize_with = "scalar")]
+    seq: u64,
+    #[serde(default, deserialize_with = "optional_keyword")]
+    session_type: Option<SessionType>,
+    worktree_name: Option<String>,
+    #[serde(default, deserialize_with = "optional_scalar")]
+    trust: Option<bool>,
+}
+
+/// Starts a session with the history of this session up to a message. A failure of the machine is a result with status 200.
+pub async fn fork(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: ForkBody = request.take_json()?;
+    let is_integer = body.seq <= MAX_SAFE_INTEGER;
+    check_field(is_integer, "seq", format_args!("be an integer from 0 to {MAX_SAFE_INTEGER}"))?;
+    check_worktree(body.session_type, body.worktree_name.as_deref())?;
+    let session_type = body.session_type.map(SessionType::as_str);
+    let point = ForkPoint { seq: body.seq, session_type, worktree_name: body.worktree_name, trust: body.trust };
+    Ok(JsonText::serialize(&request.hub.fork(&id, &point).await?))
 }

@@ -1,4 +1,6 @@
-//! Git, files and commands of a session: validates the request, calls the CLI, and returns its response unchanged.
+//! Git, files, uploads and commands of a session: validates the request, calls the CLI, and returns its response unchanged.
+
+use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::query::Query;
@@ -42,12 +44,12 @@ pub async fn read_file(request: RoutedRequest) -> Reply {
 pub async fn find_files(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
     let query = request.query()?;
-    let limit = query.number("limit", 1..=500)?.unwrap_or(200);
+    let limit = query.limit(200, 500)?;
     let pattern = query.text("query")?.unwrap_or_default();
     if pattern.contains('\0') {
         return Err(Error::field("query", "Query parameter `query` must not contain a NUL character.").into());
     }
-    Ok(JsonText::of(request.hub.find_files(&workspace, pattern, usize::try_from(limit).unwrap_or(usize::MAX)).await))
+    Ok(JsonText::of(request.hub.find_files(&workspace, pattern, limit).await))
 }
 
 pub async fn list_directory(request: RoutedRequest) -> Reply {
@@ -67,6 +69,26 @@ pub async fn list_slash_commands(request: RoutedRequest) -> Reply {
 pub async fn list_skills(request: RoutedRequest) -> Reply {
     let workspace = request.load_workspace().await?;
     forward(&request, &workspace, Method::ListSkills, &[]).await
+}
+
+/// `POST /api/sessions/:id/upload`: returns the unchanged response of the CLI.
+pub async fn upload(request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body = request.upload_body()?;
+    Ok(JsonText::of(request.hub.upload(&id, &*body).await?))
+}
+
+#[derive(Deserialize)]
+pub struct DeleteUploadBody {
+    /// The path that the upload returned.
+    path: String,
+}
+
+/// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
+pub async fn delete_upload(mut request: RoutedRequest) -> Reply {
+    let id = request.load_session().await?;
+    let body: DeleteUploadBody = request.take_json()?;
+    Ok(JsonText::of(request.hub.delete_upload(&id, &body.path).await?))
 }
 
 /// A parameter of a method; absent if it is `None`.

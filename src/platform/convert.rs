@@ -17,7 +17,7 @@ use web_sys::{Request, Response};
 use super::glue::{self, CLIENT_HEADERS, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
-use crate::http::extract::MAX_BODY_BYTES;
+use crate::http::extract::{MAX_BODY_BYTES, is_read};
 use crate::http::response::reserved_bytes;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -26,22 +26,10 @@ use crate::memory_budget::Reservation;
 
 /// The largest body that needs no reservation of memory, in bytes. A read takes at most this number of bytes.
 const MAX_UNRESERVED_BODY_BYTES: usize = MIN_PROGRESS_BYTES as usize;
-/// How many bytes of a refused body are read, so that its client gets the response: as many as the platform's smaller plans accept.
-const MAX_DISCARDED_BYTES: u32 = 100_000_000;
-/// How long the client of a refused body may pause before the hub stops reading and sends the response, in milliseconds.
-const DISCARD_PAUSE_MS: u32 = 2_000;
-/// How long a refused body is read at most, in milliseconds: a client that sends slowly must not keep the object awake.
-const DISCARD_TIMEOUT_MS: u32 = 60_000;
 /// The chunk size of a streamed response, in bytes.
 const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
-/// The bytes of a streamed response that a client must read in a second on average. Also the size of the first chunk.
-const MIN_READ_BYTES_PER_SECOND: u32 = 64 * 1024;
-/// The time that a client has to read a chunk of a streamed response, in milliseconds. For the whole response, the client
-/// has this time plus the time that [`MIN_READ_BYTES_PER_SECOND`] allows.
-const READ_TIMEOUT_MS: u32 = 60_000;
-/// The time that a client has to read the first chunk, in milliseconds. Together with
-/// [`EDGE_TIMEOUT_MS`](crate::limits::EDGE_TIMEOUT_MS), less than the worker's 30 s.
-const FIRST_READ_TIMEOUT_MS: u32 = 8_000;
+/// The size of the first chunk, in bytes: a client that is gone reads nothing.
+const FIRST_CHUNK_BYTES: usize = 64 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -90,8 +78,7 @@ pub fn copy_to_wasm(text: &JsString) -> String {
 
 /// Discards the unread part of the body of a request, so that its client gets the response.
 pub async fn discard_body(request: &Request) {
-    let discarded = glue::discard_body(request, MAX_DISCARDED_BYTES, DISCARD_PAUSE_MS, DISCARD_TIMEOUT_MS);
-    if let Some(discarded) = discarded {
+    if let Some(discarded) = glue::discard_body(request) {
         // The promise never rejects.
         let _ = JsFuture::from(discarded).await;
     }
@@ -122,10 +109,6 @@ pub fn declared_length(request: &Request) -> Option<usize> {
     request.headers().get("content-length").ok().flatten().and_then(|length| length.parse().ok())
 }
 
-fn has_body(method: &str) -> bool {
-    method != "GET" && method != "HEAD"
-}
-
 /// Converts a request for the router. Reserves memory for the body while it is received. `content_length` is the header.
 pub async fn to_router_request(
     request: &Request,
@@ -134,7 +117,7 @@ pub async fn to_router_request(
     content_length: Option<usize>,
     hub: &Arc<Hub>,
 ) -> Result<std::result::Result<http::Request<Bytes>, ErrorResponse>> {
-    let body = if !has_body(method) {
+    let body = if is_read(method) {
         Bytes::new()
     } else {
         let memory = Rc::new(RefCell::new(hub.budget().empty_reservation()));
@@ -204,33 +187,18 @@ pub fn to_js_response(response: &http::Response<Bytes>) -> Response {
 /// Converts a response. A body above [`MAX_UNRESERVED_BYTES`] is streamed, so that it is not in memory twice. `context` has
 /// `waitUntil`: the context of the worker or the state of the object.
 pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsValue) -> Response {
-    match response.body() {
-        body if body.len() > MAX_UNRESERVED_BYTES => {
-            let headers = header_lines(response.headers());
-            glue::streamed_response(
-                response.status().as_u16(),
-                &headers,
-                chunks(body.clone()),
-                context,
-                FIRST_READ_TIMEOUT_MS,
-                READ_TIMEOUT_MS,
-                longest_read_ms(body.len()),
-            )
-        }
-        _ => to_js_response(response),
+    let body = response.body();
+    if body.len() <= MAX_UNRESERVED_BYTES {
+        return to_js_response(response);
     }
-}
-
-/// Returns how long a client may take to read a response.
-fn longest_read_ms(bytes: usize) -> u32 {
-    let seconds = u32::try_from(bytes).unwrap_or(u32::MAX) / MIN_READ_BYTES_PER_SECOND;
-    READ_TIMEOUT_MS + 1_000 * seconds
+    let (status, headers) = (response.status().as_u16(), header_lines(response.headers()));
+    glue::streamed_response(status, &headers, chunks(body.clone()), context, body.len())
 }
 
 /// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the
 /// rest of the body.
 fn chunks(mut body: Bytes) -> JsValue {
-    let mut chunk_bytes = MIN_READ_BYTES_PER_SECOND as usize;
+    let mut chunk_bytes = FIRST_CHUNK_BYTES;
     let next = move |is_wanted: bool| {
         let chunk = body.split_to(if is_wanted { body.len().min(chunk_bytes) } else { 0 });
         chunk_bytes = RESPONSE_CHUNK_BYTES;

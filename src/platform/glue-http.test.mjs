@@ -180,7 +180,7 @@ function stream(chunks) {
     return more && state.written < chunks ? new Uint8Array([state.written++]) : undefined;
   };
   let finished;
-  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 8_000, 60_000, 100_000);
+  const streamed = streamedResponse(200, '', next, { waitUntil: (work) => (finished = work) }, 40 * 64 * 1024);
   return { state, streamed, finished };
 }
 

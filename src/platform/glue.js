@@ -12,35 +12,34 @@ export function readHead(request, names) {
   return lines.join('\n');
 }
 
+/** How many bytes of a refused body are read: as many as the platform's smaller plans accept. */
+const MAX_DISCARDED_BYTES = 100_000_000;
+/** How long the client of a refused body may pause before the hub sends the response. */
+const DISCARD_PAUSE_MS = 2_000;
+/** How long a refused body is read at most: a client that sends slowly must not keep the object awake. */
+const DISCARD_TIMEOUT_MS = 60_000;
+
 /**
  * Reads and discards the unread part of a request's body: otherwise a client that is still sending would get a reset
- * connection instead of the response. Stops after `maxBytes`, after `totalTimeoutMs`, or when nothing arrives for `idleTimeoutMs`.
+ * connection instead of the response. Stops after `maxBytes`, after `totalMs`, or when nothing arrives for `idleMs`.
  * @returns {Promise<void> | undefined} undefined if there is no body, or if another function reads it
  */
-export function discardBody(request, maxBytes, idleTimeoutMs, totalTimeoutMs) {
+export function discardBody(request, maxBytes = MAX_DISCARDED_BYTES, idleMs = DISCARD_PAUSE_MS, totalMs = DISCARD_TIMEOUT_MS) {
   if (request.body === null || request.body.locked) return undefined;
-  return discardRest(request.body.getReader(), maxBytes, idleTimeoutMs, totalTimeoutMs);
+  return discardRest(request.body.getReader(), maxBytes, idleMs, totalMs);
 }
 
-async function discardRest(reader, maxBytes, idleTimeoutMs, totalTimeoutMs) {
-  const timers = {};
-  const timeout = (name, ms) =>
-    new Promise((resolve) => {
-      timers[name] = setTimeout(resolve, ms, { done: true });
-    });
-  const deadline = timeout('total', totalTimeoutMs);
+async function discardRest(reader, maxBytes, idleMs, totalMs) {
+  const deadline = Date.now() + totalMs;
   try {
-    for (let bytes = 0; bytes <= maxBytes; ) {
-      const { value, done } = await Promise.race([reader.read(), timeout('pause', idleTimeoutMs), deadline]);
-      clearTimeout(timers.pause);
+    for (let bytes = 0; bytes <= maxBytes && Date.now() < deadline; ) {
+      const { value, done } = await within(reader.read(), Math.min(idleMs, deadline - Date.now()));
       if (done) break;
       bytes += value.byteLength;
     }
   } catch {
-    // The client is gone.
+    // The client is gone, or pauses for too long.
   } finally {
-    clearTimeout(timers.pause);
-    clearTimeout(timers.total);
     reader.cancel().catch(() => {});
   }
 }
@@ -129,6 +128,13 @@ export function createResponse(status, headers, body) {
   return new Response(status === 204 ? null : body.slice(), { status, headers: cached.headers });
 }
 
+/** The time in which a client must read a chunk of a streamed response, because unread chunks use memory. */
+const READ_TIMEOUT_MS = 60_000;
+/** For the first chunk: together with `EDGE_TIMEOUT_MS` (src/limits.rs), less than the worker's 30 s. A client that is gone reads nothing. */
+const FIRST_READ_TIMEOUT_MS = 8_000;
+/** The bytes that a client must read in a second on average, in addition to `READ_TIMEOUT_MS`. */
+const MIN_READ_BYTES_PER_SECOND = 64 * 1024;
+
 /**
  * Streams a large response in chunks: copied at once, it would be in memory twice, in wasm and in JavaScript. Uses the
  * runtime's `IdentityTransformStream`, because other streams don't report that the client has disconnected.
@@ -136,25 +142,22 @@ export function createResponse(status, headers, body) {
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
  * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
  *   disconnects
- * @param {number} firstChunkTimeoutMs the time in which the client must read the first chunk. Short, because a client that is gone
- *   reads nothing
- * @param {number} chunkTimeoutMs the time in which the client must read each further chunk, because unread chunks use memory
- * @param {number} totalTimeoutMs the time in which the client must read the whole response
+ * @param {number} length of the body, in bytes
  */
-export function streamedResponse(status, headers, next, context, firstChunkTimeoutMs, chunkTimeoutMs, totalTimeoutMs) {
+export function streamedResponse(status, headers, next, context, length) {
   const { readable, writable } = new IdentityTransformStream();
   const writer = writable.getWriter();
   const writeAll = async () => {
-    let ms = firstChunkTimeoutMs;
+    let ms = FIRST_READ_TIMEOUT_MS;
     for (let chunk = next(true); chunk !== undefined; chunk = next(true)) {
-      await untilRead(writer.write(chunk), ms);
-      ms = chunkTimeoutMs;
+      await within(writer.write(chunk), ms);
+      ms = READ_TIMEOUT_MS;
     }
-    await untilRead(writer.close(), chunkTimeoutMs);
+    await within(writer.close(), READ_TIMEOUT_MS);
   };
   const write = async () => {
     try {
-      await untilRead(writeAll(), totalTimeoutMs);
+      await within(writeAll(), READ_TIMEOUT_MS + (1_000 * length) / MIN_READ_BYTES_PER_SECOND);
     } catch (error) {
       writer.abort(error).catch(() => {});
       next(false);
@@ -207,7 +210,8 @@ export async function sendPost(url, headers, body, timeoutMs) {
   }
 }
 
-function untilRead(work, timeoutMs) {
+/** Rejects if `work` takes longer. */
+function within(work, timeoutMs) {
   let timer;
   const timeout = new Promise((_, reject) => {
     timer = setTimeout(() => reject(new Error('The client does not read')), timeoutMs);
@@ -281,6 +285,10 @@ function propagateClose(socket, { code, reason }) {
   }
 }
 
+/** The limits of the queue of an `Inbox`: frames, and characters of text frames plus bytes of binary frames. */
+const MAX_QUEUED_FRAMES = 256;
+const MAX_QUEUED_SIZE = 256 * 1024;
+
 /**
  * Queues the messages of an accepted WebSocket until it is piped to another. The client is not authenticated, so the size of a
  * message and of the queue are limited.
@@ -289,10 +297,8 @@ export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes
    * @param {string} tooLarge the reason of the close after a larger frame
-   * @param {number} maxFrames in the queue
-   * @param {number} maxSize of the queue, in characters or bytes
    */
-  constructor(socket, maxFrame, tooLarge, maxFrames, maxSize) {
+  constructor(socket, maxFrame, tooLarge) {
     this.socket = socket;
     this.queue = [];
     this.size = 0;
@@ -303,7 +309,7 @@ export class Inbox {
       this.queue.push(data);
       this.size += size;
       if (size > maxFrame) this.reject({ code: 1009, reason: tooLarge });
-      else if (this.queue.length > maxFrames || this.size > maxSize) {
+      else if (this.queue.length > MAX_QUEUED_FRAMES || this.size > MAX_QUEUED_SIZE) {
         this.reject({ code: 1008, reason: 'Too many frames at once' });
       }
       this.notify();

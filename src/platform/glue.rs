@@ -3,14 +3,16 @@
 //!
 //! Lists of headers are alternating lines with a name and a value.
 
+use js_sys::{Array, JsString, Promise, Uint8Array};
 use wasm_bindgen::JsCast;
 use wasm_bindgen::prelude::*;
+use web_sys::{Request, Response};
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
     /// Returns lines: the method, the URL, and the headers of `names`, which are separated by spaces.
     #[wasm_bindgen(js_name = readHead)]
-    pub fn read_head(request: &web_sys::Request, names: &str) -> String;
+    pub fn read_head(request: &Request, names: &str) -> String;
 
     /// Writes the data points `object` and `gauges` of a namespace to the binding `METRICS`.
     #[wasm_bindgen(js_name = writeDataPoints)]
@@ -22,64 +24,51 @@ extern "C" {
     /// `declared` length is smaller.
     #[wasm_bindgen(js_name = readBody)]
     pub fn read_body(
-        request: &web_sys::Request,
+        request: &Request,
         declared: Option<usize>,
         limit: usize,
         min_bytes: u32,
         progress_timeout_ms: u32,
         total_ms: u32,
         reserve: &JsValue,
-    ) -> js_sys::Promise;
+    ) -> Promise;
     /// Reads and discards the unread part of the body of a request; `None` if there is nothing to read.
     #[wasm_bindgen(js_name = discardBody)]
-    pub fn discard_body(
-        request: &web_sys::Request,
-        max_bytes: u32,
-        pause_ms: u32,
-        total_ms: u32,
-    ) -> Option<js_sys::Promise>;
+    pub fn discard_body(request: &Request) -> Option<Promise>;
 
     #[wasm_bindgen(js_name = createResponse)]
-    pub fn create_response(status: u16, headers: &str, body: &[u8]) -> web_sys::Response;
+    pub fn create_response(status: u16, headers: &str, body: &[u8]) -> Response;
 
-    /// Creates a response whose body comes from the function `next`. The response ends early when the client does not read the
-    /// first chunk in `first_ms`, another chunk in `chunk_ms`, or the whole body in `total_ms`.
+    /// Creates a response whose body of `length` bytes comes from the function `next`. The response ends early when the client reads too
+    /// slowly.
     #[wasm_bindgen(js_name = streamedResponse)]
-    pub fn streamed_response(
-        status: u16,
-        headers: &str,
-        next: JsValue,
-        context: &JsValue,
-        first_ms: u32,
-        chunk_ms: u32,
-        total_ms: u32,
-    ) -> web_sys::Response;
+    pub fn streamed_response(status: u16, headers: &str, next: JsValue, context: &JsValue, length: usize) -> Response;
 
     /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.
     #[wasm_bindgen(catch, js_name = runBatch)]
-    pub fn run_batch(db: &JsValue, statements: js_sys::Array) -> Result<js_sys::Promise, JsValue>;
+    pub fn run_batch(db: &JsValue, statements: Array) -> Result<Promise, JsValue>;
 
     /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch, js_name = queryJoined)]
-    pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<js_sys::Promise, JsValue>;
+    pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<Promise, JsValue>;
 
     /// Resolves to the size of a database in bytes.
     #[wasm_bindgen(js_name = databaseSize)]
-    pub fn database_size(db: &JsValue) -> js_sys::Promise;
+    pub fn database_size(db: &JsValue) -> Promise;
 
     /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
     /// message without a line break.
     #[wasm_bindgen(js_name = sendPost)]
-    pub fn send_post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> js_sys::Promise;
+    pub fn send_post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> Promise;
 
     /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
-    /// reason `too_large`. A queue of more than `max_frames` frames, or `max_size` characters or bytes, closes the socket, too.
+    /// reason `too_large`. A queue of too many frames, characters or bytes closes the socket, too.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
-    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str, max_frames: u32, max_size: u32) -> Inbox;
+    pub fn new(socket: &JsValue, max_frame: usize, too_large: &str) -> Inbox;
     /// Resolves to the next message, or to undefined after `timeout_ms` or after the socket has closed.
     #[wasm_bindgen(method)]
-    pub fn next(this: &Inbox, timeout_ms: u32) -> js_sys::Promise;
+    pub fn next(this: &Inbox, timeout_ms: u32) -> Promise;
     /// Sends `first` and the received messages to another socket, then pipes the two sockets to each other.
     #[wasm_bindgen(method)]
     pub fn pipe(this: &Inbox, first: &str, other: &JsValue);
@@ -91,7 +80,7 @@ extern "C" {
     pub fn small_text(frame: &JsValue, max_chars: usize) -> Option<String>;
 
     #[wasm_bindgen(js_name = encodeUtf8)]
-    pub fn encode_utf8(text: &js_sys::JsString) -> js_sys::Uint8Array;
+    pub fn encode_utf8(text: &JsString) -> Uint8Array;
 }
 
 #[wasm_bindgen(module = "/src/platform/objects.js")]
@@ -121,9 +110,9 @@ extern "C" {
         socket: &str,
         expires_at: &str,
         credential: &str,
-        request: &web_sys::Request,
+        request: &Request,
         timeout_ms: u32,
-    ) -> js_sys::Promise;
+    ) -> Promise;
     /// Forwards a request that opens no WebSocket, and adds headers to the response as [`with_headers`] does. `credential` may end with
     /// a space and the `auth::token::SecretId` of the token.
     #[wasm_bindgen(method)]
@@ -131,11 +120,11 @@ extern "C" {
         this: &Objects,
         namespace: &str,
         credential: &str,
-        request: &web_sys::Request,
+        request: &Request,
         timeout_ms: u32,
         headers: &str,
         started_at: Option<f64>,
-    ) -> js_sys::Promise;
+    ) -> Promise;
 }
 
 #[wasm_bindgen(module = "/src/platform/log.js")]
@@ -155,7 +144,7 @@ extern "C" {
     pub fn configure_routes(patterns: &str);
     /// Records the namespace of a request, for its log line.
     #[wasm_bindgen(js_name = noteNamespace)]
-    pub fn note_namespace(request: &web_sys::Request, namespace: &str);
+    pub fn note_namespace(request: &Request, namespace: &str);
     /// Returns the metrics of the isolate as text for Prometheus.
     #[wasm_bindgen(js_name = isolateMetrics)]
     pub fn isolate_metrics() -> String;
@@ -163,15 +152,10 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/streams.js")]
 extern "C" {
-    /// Creates a stream of the messages of a socket. The streams of the isolate together have at most `max_total` unread bytes.
+    /// Responds with a stream of the messages of a socket. The streams of the isolate together have at most `max_total` unread bytes.
     /// While this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
-    pub fn event_stream(
-        socket: &JsValue,
-        namespace: &str,
-        max_total: usize,
-        max_unread_deltas: usize,
-    ) -> web_sys::ReadableStream;
+    pub fn event_stream(socket: &JsValue, namespace: &str, max_total: usize, max_unread_deltas: usize) -> Response;
 }
 
 #[wasm_bindgen(module = "/src/platform/timing.js")]
@@ -192,18 +176,14 @@ extern "C" {
     pub fn usage(this: &Meter) -> Box<[f64]>;
     /// Adds `Server-Timing` to the response of a request whose measurement was started.
     #[wasm_bindgen(method)]
-    pub fn finish(this: &Meter, started: &JsValue, response: &web_sys::Response);
+    pub fn finish(this: &Meter, started: &JsValue, response: &Response);
 
     /// Milliseconds on a monotonic clock.
     pub fn now() -> f64;
     /// Rebuilds a response with more headers, which replace headers of the same name; `Vary` is appended instead. Adds the time
     /// since `started_at` (of [`now`]) to `Server-Timing`. `started_at` is `None` for a request without a valid token.
     #[wasm_bindgen(catch, js_name = withHeaders)]
-    pub fn with_headers(
-        response: &web_sys::Response,
-        headers: &str,
-        started_at: Option<f64>,
-    ) -> Result<web_sys::Response, JsValue>;
+    pub fn with_headers(response: &Response, headers: &str, started_at: Option<f64>) -> Result<Response, JsValue>;
 }
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]
@@ -212,17 +192,17 @@ extern "C" {
     /// each `progress_timeout_ms`.
     pub type Upload;
     #[wasm_bindgen(constructor)]
-    pub fn of(request: &web_sys::Request, max_fields: usize, min_bytes: u32, progress_timeout_ms: u32) -> Upload;
+    pub fn of(request: &Request, max_fields: usize, min_bytes: u32, progress_timeout_ms: u32) -> Upload;
     /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
     pub fn size(this: &Upload) -> f64;
     /// Reads until `buffer_chars` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at
     /// the end of the body, its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
-    pub fn read(this: &Upload, buffer_chars: f64, max_file: f64, max_body: f64) -> js_sys::Promise;
+    pub fn read(this: &Upload, buffer_chars: f64, max_file: f64, max_body: f64) -> Promise;
     /// Returns the buffered content between two texts, and empties the buffer. `None` without memory for the frame, which is logged.
     #[wasm_bindgen(method)]
-    pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Option<js_sys::JsString>;
+    pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Option<JsString>;
     /// Releases the memory of the body.
     #[wasm_bindgen(method)]
     pub fn release(this: &Upload);
@@ -231,7 +211,7 @@ extern "C" {
 #[wasm_bindgen]
 extern "C" {
     /// The runtime's extension of `Response`.
-    #[wasm_bindgen(extends = web_sys::Response)]
+    #[wasm_bindgen(extends = Response)]
     type UpgradeResponse;
     #[wasm_bindgen(method, getter, js_name = webSocket)]
     fn web_socket(this: &UpgradeResponse) -> Option<JsValue>;
@@ -241,7 +221,7 @@ extern "C" {
     pub type ObjectSocket;
     /// Sends a JavaScript string, so that the caller converts a message for many sockets only once.
     #[wasm_bindgen(method, catch, js_name = send)]
-    pub fn send_text(this: &ObjectSocket, text: &js_sys::JsString) -> Result<(), JsValue>;
+    pub fn send_text(this: &ObjectSocket, text: &JsString) -> Result<(), JsValue>;
     #[wasm_bindgen(method, catch)]
     pub fn close(this: &ObjectSocket, code: u16, reason: &str) -> Result<(), JsValue>;
     #[wasm_bindgen(method, catch, js_name = serializeAttachment)]
@@ -256,7 +236,7 @@ extern "C" {
 }
 
 /// Returns the WebSocket of an upgrade response. The caller must accept the WebSocket.
-pub fn web_socket(response: &web_sys::Response) -> Option<JsValue> {
+pub fn web_socket(response: &Response) -> Option<JsValue> {
     response
         .unchecked_ref::<UpgradeResponse>()
         .web_socket()

@@ -37,7 +37,7 @@ class Socket extends EventTarget {
 
 function openInbox(maxFrame = 1_000) {
   const socket = new Socket();
-  return { socket, inbox: new Inbox(socket, maxFrame, 'too large', 256, 256 * 1024) };
+  return { socket, inbox: new Inbox(socket, maxFrame, 'too large') };
 }
 
 describe('an inbox', () => {

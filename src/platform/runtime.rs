@@ -78,19 +78,13 @@ impl ObjectRuntime {
         let tables = sql.exec(FIND_TABLE, None).and_then(|cursor| cursor.to_array::<KeyValue>());
         let has_table = AtomicBool::new(tables.is_ok_and(|tables| !tables.is_empty()));
         let storage = SendWrapper::new(Rc::new(storage));
-        let (state_object, meter) = (SendWrapper::new(js_state), SendWrapper::new(meter.clone()));
-        let mut runtime = Self {
-            state: state_object,
-            sockets: Mutex::default(),
-            storage,
-            sql,
-            has_table,
-            meter,
-            namespace_hash: None,
-        };
+        let (open, state, meter) =
+            (state.get_websockets(), SendWrapper::new(js_state), SendWrapper::new(meter.clone()));
+        let sockets = Mutex::default();
+        let mut runtime = Self { state, sockets, storage, sql, has_table, meter, namespace_hash: None };
         runtime.namespace_hash = runtime.kv_get(NAMESPACE).map(|name| hash_of_namespace(&name));
         let mut attachments = Vec::new();
-        for socket in state.get_websockets() {
+        for socket in open {
             let socket = to_object_socket(&socket);
             let attachment = socket.attachment().ok().and_then(|value| value.as_string()).unwrap_or_default();
             let conn = runtime.insert_socket(socket);

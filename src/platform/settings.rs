@@ -2,8 +2,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use base64::Engine;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use futures::future::BoxFuture;
 use worker::Env;
 use worker::send::SendFuture;
@@ -29,6 +27,7 @@ use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::{parse_bool, parse_number};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
+use crate::push::to_base64url;
 use crate::push::vapid::{VapidKeys, parse_subject};
 use crate::store::Database;
 use crate::store::places::{DIRECTORY, Databases, binding};
@@ -59,45 +58,12 @@ fn number(env: &Env, name: &str, max: u64) -> Result<Option<u64>, String> {
     parse_number(name, variable(env, name).as_deref(), 1..=max)
 }
 
-pub fn rpc_timeout_ms(env: &Env) -> Result<u64, String> {
-    Ok(number(env, "RPC_TIMEOUT_MS", MAX_RPC_TIMEOUT_MS)?.unwrap_or(DEFAULT_RPC_TIMEOUT_MS))
-}
-
-/// Returns the largest file of an upload, in bytes.
-pub fn max_file_bytes(env: &Env) -> Result<u64, String> {
-    Ok(number(env, "MAX_UPLOAD_MB", MAX_UPLOAD_MB)?.unwrap_or(DEFAULT_UPLOAD_MB) << 20)
-}
-
-fn access_tokens(env: &Env) -> Result<TokenVerifier, String> {
-    let (secret, previous) = (variable(env, "CLI_API_TOKEN"), variable(env, "CLI_API_TOKEN_PREVIOUS"));
-    let required = variable(env, "REQUIRE_NAMESPACE_TOKENS");
-    TokenVerifier::parse(secret.as_deref(), previous.as_deref(), required.as_deref())
-}
-
-fn jwt_key(env: &Env) -> Result<Option<JwtKey>, String> {
-    let (secret, previous) = (variable(env, "JWT_SECRET"), variable(env, "JWT_SECRET_PREVIOUS"));
-    JwtKey::from_settings(secret.as_deref(), previous.as_deref())
-}
-
 /// Sets which log lines the isolate writes.
 pub fn configure_log(env: &Env) -> Result<(), String> {
     let (level, rate) = (variable(env, "LOG_LEVEL"), variable(env, "LOG_SAMPLE_RATE"));
     let LogSettings { level, samples_per_million } = LogSettings::parse(level.as_deref(), rate.as_deref())?;
     glue::configure_log(level.into(), samples_per_million);
     Ok(())
-}
-
-/// Returns the words that the CLIs of this deployment use instead of the names of the protocol.
-fn vocabulary(env: &Env) -> Result<Vocabulary, String> {
-    variable(env, "VOCABULARY").map_or_else(|| Ok(Vocabulary::default()), |text| Vocabulary::parse(&text))
-}
-
-fn forbidden_modes(env: &Env) -> Result<ForbiddenModes, String> {
-    ForbiddenModes::parse(variable(env, "FORBID_MODES").unwrap_or_default())
-}
-
-fn quotas(env: &Env) -> Result<Quotas, String> {
-    Quotas::parse(|name| variable(env, name))
 }
 
 fn push(env: &Env) -> Result<PushConfig, String> {
@@ -130,6 +96,12 @@ impl Environment for WorkerEnvironment {
         let _ = getrandom::getrandom(&mut byte);
         let [byte] = byte;
         byte
+    }
+
+    fn generate_secret(&self) -> Option<String> {
+        let mut bytes = [0; 32];
+        getrandom::getrandom(&mut bytes).ok()?;
+        Some(to_base64url(&bytes))
     }
 
     fn log(&self, line: LogLine) {
@@ -176,12 +148,10 @@ fn check_rate_limit(env: &Env) -> Result<(), String> {
     if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
 }
 
-/// Returns the worker's router. Also validates the settings that only the Durable Objects use: then an invalid setting shows in
-/// every response, not only in responses of the objects.
-pub fn edge(env: &Env) -> Result<Edge, String> {
+/// Returns the worker's router.
+pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
-    let jwt = jwt_key(env)?;
     let databases = databases(env, None, |db| {
         let db = Watchdog::new(db, Box::new(WorkerEnvironment));
         Arc::new(Retrying::new(db, Box::new(WorkerEnvironment)))
@@ -189,13 +159,9 @@ pub fn edge(env: &Env) -> Result<Edge, String> {
     let db = Arc::clone(databases.get(DIRECTORY).map_err(|error| error.to_string())?);
     let environment = Arc::new(WorkerEnvironment);
     let metrics_token = variable(env, "METRICS_TOKEN").map(MetricsToken::parse).transpose()?;
-    let edge = Edge::new(access_tokens(env)?, cors, routing, jwt, db, memory_budget(), environment)
+    let edge = Edge::new(tokens, cors, routing, jwt, db, memory_budget(), environment)
         .with_databases(databases)
         .with_metrics_token(metrics_token);
-    vocabulary(env)?;
-    forbidden_modes(env)?;
-    push(env)?;
-    quotas(env)?;
     check_rate_limit(env)?;
     Ok(edge)
 }
@@ -207,28 +173,23 @@ thread_local! {
 }
 
 pub fn hub_config(env: &Env, namespace: Namespace) -> Result<Config, String> {
-    let (tokens, jwt, vocabulary, push) = (access_tokens(env)?, jwt_key(env)?, vocabulary(env)?, push(env)?);
-    let uploads =
-        UploadConfig { max_file_bytes: max_file_bytes(env)?, frame_upload_slot: FRAME_UPLOAD_SLOT.with(Arc::clone) };
-    let (rpc_timeout_ms, forbidden_modes) = (rpc_timeout_ms(env)?, forbidden_modes(env)?);
-    let (quotas, recent_writers) = (quotas(env)?, RECENT_WRITERS.with(Arc::clone));
+    let (secret, previous) = (variable(env, "CLI_API_TOKEN"), variable(env, "CLI_API_TOKEN_PREVIOUS"));
+    let required = variable(env, "REQUIRE_NAMESPACE_TOKENS");
+    let tokens = TokenVerifier::parse(secret.as_deref(), previous.as_deref(), required.as_deref())?;
+    let (secret, previous) = (variable(env, "JWT_SECRET"), variable(env, "JWT_SECRET_PREVIOUS"));
+    let rpc_timeout_ms = number(env, "RPC_TIMEOUT_MS", MAX_RPC_TIMEOUT_MS)?.unwrap_or(DEFAULT_RPC_TIMEOUT_MS);
+    let max_file_bytes = number(env, "MAX_UPLOAD_MB", MAX_UPLOAD_MB)?.unwrap_or(DEFAULT_UPLOAD_MB) << 20;
+    let vocabulary = variable(env, "VOCABULARY").map(|text| Vocabulary::parse(&text)).transpose()?;
     Ok(Config {
         namespace,
         tokens,
-        jwt,
+        jwt: JwtKey::from_settings(secret.as_deref(), previous.as_deref())?,
         rpc_timeout_ms,
-        vocabulary,
-        forbidden_modes,
-        push,
-        uploads,
-        quotas,
-        recent_writers,
+        vocabulary: vocabulary.unwrap_or_default(),
+        forbidden_modes: ForbiddenModes::parse(variable(env, "FORBID_MODES").unwrap_or_default())?,
+        push: push(env)?,
+        uploads: UploadConfig { max_file_bytes, frame_upload_slot: FRAME_UPLOAD_SLOT.with(Arc::clone) },
+        quotas: Quotas::parse(|name| variable(env, name))?,
+        recent_writers: RECENT_WRITERS.with(Arc::clone),
     })
-}
-
-/// Generates a secret of 32 random bytes; `None` without a random source.
-pub fn generate_secret() -> Option<String> {
-    let mut bytes = [0; 32];
-    getrandom::getrandom(&mut bytes).ok()?;
-    Some(URL_SAFE_NO_PAD.encode(bytes))
 }

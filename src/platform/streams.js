@@ -195,8 +195,15 @@ class EventStream {
   }
 }
 
+const HEADERS = {
+  'content-type': 'text/event-stream; charset=utf-8',
+  'cache-control': 'no-store',
+  'x-content-type-options': 'nosniff',
+  'x-accel-buffering': 'no',
+};
+
 /**
- * Streams the messages of a socket, which are SSE text. Closes the socket when the client is gone. The `ReadableStream` has no
+ * Responds with a stream of the messages of a socket, which are SSE text. Closes the socket when the client is gone. The `ReadableStream` has no
  * queue of its own, because a message in such a queue would count as read.
  * @param {number} maxTotal the unread bytes of all streams of the isolate. Beyond this limit, the largest stream of the namespace
  *   with the most unread bytes ends
@@ -209,5 +216,5 @@ export function eventStream(socket, namespace, maxTotal, maxUnreadDeltas) {
   socket.addEventListener('close', () => source.finish());
   const stream = new ReadableStream(source, { highWaterMark: 0 });
   socket.accept();
-  return stream;
+  return new Response(stream, { headers: HEADERS });
 }

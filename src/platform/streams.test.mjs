@@ -24,7 +24,7 @@ function openStream(namespace = 'team') {
       this.isClosed = true;
     },
   };
-  const reader = eventStream(socket, namespace, MAX_TOTAL, MAX_UNREAD_DELTAS).getReader();
+  const reader = eventStream(socket, namespace, MAX_TOTAL, MAX_UNREAD_DELTAS).body.getReader();
   const decoder = new TextDecoder();
   /** Reads until the text ends with `end`. */
   const readUntil = async (end) => {

@@ -11,7 +11,7 @@ use js_sys::Promise;
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Headers, Request, Response, ResponseInit};
+use web_sys::{Request, Response};
 use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
 
@@ -20,12 +20,11 @@ use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::log::{log_error, write_line};
 use super::object::{SocketKind, metrics_response};
-use super::settings::{self, AUTH_RATE_LIMIT, generate_secret};
+use super::settings::{self, AUTH_RATE_LIMIT};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
-use crate::auth::token::Credential;
-use crate::http::authentication::{Authentication, VerifiedToken};
-use crate::http::client_address::rate_limit_key;
+use crate::auth::token::{Credential, VerifiedToken};
+use crate::http::authentication::{Authentication, rate_limit_key};
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
@@ -49,10 +48,6 @@ const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// How long the worker waits for the object in addition to the timeout of an RPC call, in milliseconds. A request may wait for a
 /// stalled database, and the request that resumes a session waits until the session is active.
 const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
-/// How many frames the worker queues for a socket until it knows the socket's namespace.
-const MAX_QUEUED_FRAMES: u32 = 256;
-/// The total size of the frames that the worker queues for a socket: characters of text frames, bytes of binary frames.
-const MAX_QUEUED_FRAME_BYTES: u32 = 256 * 1024;
 /// The most unread bytes of all event streams (SSE) of an isolate together: twice the largest event. The memory budget does not
 /// include these bytes.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
@@ -80,11 +75,14 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
     }
     settings::configure_log(env)?;
     glue::configure_routes(&route_patterns());
+    // Also validates the settings that only the objects use: then an invalid setting shows in every response, not only in responses of
+    // the objects.
+    let config = settings::hub_config(env, Namespace::default())?;
     let state = Rc::new(WorkerState {
-        edge: settings::edge(env)?,
+        object_timeout_ms: u32::try_from(config.rpc_timeout_ms + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
+        max_upload_bytes: max_body_bytes(config.uploads.max_file_bytes),
+        edge: settings::edge(env, config)?,
         objects: settings::objects(env)?,
-        object_timeout_ms: u32::try_from(settings::rpc_timeout_ms(env)? + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
-        max_upload_bytes: max_body_bytes(settings::max_file_bytes(env)?),
     });
     STATE.set(Some(Rc::clone(&state)));
     Ok(state)
@@ -162,7 +160,7 @@ struct IncomingRequest {
 
 impl IncomingRequest {
     async fn route(self: Rc<Self>) -> Action {
-        self.state.edge.route(&self.head, now(), &generate_secret).await
+        self.state.edge.route(&self.head, now()).await
     }
 
     async fn serve(self: Rc<Self>, action: Action) -> Result<ServedResponse> {
@@ -183,16 +181,12 @@ impl IncomingRequest {
                     }
                     // The object answers instead: its requests may wait for a stalled database, because the platform does not end
                     // them.
-                    Either::Right(_) => {
-                        Ok(JsFuture::from(self.forward(&history.namespace, None, "", None)).await?.into())
-                    }
+                    Either::Right(_) => self.forwarded(&history.namespace, None).await,
                 }
             }
             Action::Unchecked(read) => return self.serve_unchecked(*read).await,
             Action::Metrics(None) => Ok(metrics_response(&glue::isolate_metrics())),
-            Action::Metrics(Some(namespace)) => {
-                Ok(JsFuture::from(self.forward(&namespace, None, "", None)).await?.into())
-            }
+            Action::Metrics(Some(namespace)) => self.forwarded(&namespace, None).await,
             action @ (Action::Authenticate | Action::Pair(_) | Action::Answer) => {
                 let response = self.authenticate(action).await;
                 convert::discard_body(request).await;
@@ -202,9 +196,7 @@ impl IncomingRequest {
             Action::WebSocket(VerifiedToken { namespace, expires_at, credential, .. }) => {
                 self.connect(&namespace, SocketKind::Web, expires_at, Some(&credential)).await
             }
-            Action::Object(namespace, token) => {
-                Ok(JsFuture::from(self.forward(&namespace, token.as_ref(), "", None)).await?.into())
-            }
+            Action::Object(namespace, token) => self.forwarded(&namespace, token.as_ref()).await,
             Action::Sse(token) => self.stream_events(&token).await,
             Action::CliSocket { namespace, credential } => {
                 let kind = if credential.is_some() { SocketKind::AuthenticatedCli } else { SocketKind::Cli };
@@ -252,7 +244,7 @@ impl IncomingRequest {
         credential: Option<&Credential>,
     ) -> Result<Response> {
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
-        let credential = credential_header(credential);
+        let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
             objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &credential, &self.request, timeout_ms);
@@ -275,6 +267,10 @@ impl IncomingRequest {
             let _ = self.context.wait_until(&response);
         }
         response
+    }
+
+    async fn forwarded(&self, namespace: &Namespace, token: Option<&VerifiedToken>) -> Result<Response> {
+        Ok(JsFuture::from(self.forward(namespace, token, "", None)).await?.into())
     }
 
     /// Returns how long the object may take to respond.
@@ -304,16 +300,8 @@ impl IncomingRequest {
         let response =
             self.connect(&token.namespace, SocketKind::Sse, token.expires_at, Some(&token.credential)).await?;
         let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
-        let headers = Headers::new()?;
-        headers.set("content-type", "text/event-stream; charset=utf-8")?;
-        headers.set("cache-control", "no-store")?;
-        headers.set("x-content-type-options", "nosniff")?;
-        headers.set("x-accel-buffering", "no")?;
-        let init = ResponseInit::new();
-        init.set_headers(&headers);
         let namespace = token.namespace.as_ref();
-        let stream = glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS);
-        Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
+        Ok(glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS))
     }
 
     /// Accepts the WebSocket of a CLI whose upgrade request does not name a namespace. The worker bridges the WebSocket: it reads
@@ -340,13 +328,7 @@ impl IncomingRequest {
 
     async fn connect_bridged(&self, server: &worker::WebSocket) -> Result<()> {
         let socket: &web_sys::WebSocket = server.as_ref();
-        let inbox = glue::Inbox::new(
-            socket,
-            MAX_UNAUTHENTICATED_FRAME_BYTES,
-            FRAME_TOO_LARGE,
-            MAX_QUEUED_FRAMES,
-            MAX_QUEUED_FRAME_BYTES,
-        );
+        let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
         let Some((namespace, connect)) =
             wait_for_connect(&self.state.edge.authentication, &self.head.client, &inbox, server).await?
         else {
@@ -364,10 +346,6 @@ impl IncomingRequest {
 
 /// The close code and reason when a socket can't be forwarded or its token can't be verified.
 const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
-
-fn credential_header(credential: Option<&Credential>) -> String {
-    credential.map(Credential::to_string).unwrap_or_default()
-}
 
 /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
 async fn wait_for_connect(
@@ -391,7 +369,7 @@ async fn wait_for_connect(
             Err(outcome) => outcome,
             Ok(check) => {
                 let granted = match check.token() {
-                    Some(token) => match authentication.verify(token, Some(client), now(), None).await {
+                    Some(token) => match authentication.verify(token, Some(client), now(), false).await {
                         Err(error) if error.is_unavailable() => break UNAVAILABLE,
                         verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
                     },

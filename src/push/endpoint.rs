@@ -17,25 +17,7 @@ const MAX_HOST_BYTES: usize = 253;
 
 /// Top-level domains of private networks: RFC 6761, 6762, 7686, 8375, 9476, and common use. `svc` and `cluster` end
 /// the short names of Kubernetes services, such as `app.default.svc`.
-const PRIVATE_DOMAINS: [&str; 17] = [
-    "localhost",
-    "local",
-    "internal",
-    "intranet",
-    "private",
-    "corp",
-    "home",
-    "lan",
-    "arpa",
-    "onion",
-    "test",
-    "invalid",
-    "example",
-    "alt",
-    "localdomain",
-    "svc",
-    "cluster",
-];
+const PRIVATE_DOMAINS: &str = "localhost local internal intranet private corp home lan arpa onion test invalid example alt localdomain svc cluster";
 
 /// Printable characters that a URL must escape (RFC 3986, WHATWG URL "special-query percent-encode set"), and `#`.
 const FORBIDDEN: [u8; 11] = *b"\\#\"<>^`{|}'";
@@ -160,7 +142,11 @@ fn check_host(host: &str) -> Result<(), InvalidEndpoint> {
     if last.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(NOT_A_DOMAIN);
     }
-    if PRIVATE_DOMAINS.contains(last) { Err(InvalidEndpoint("must not be on a private network")) } else { Ok(()) }
+    if PRIVATE_DOMAINS.split(' ').any(|domain| domain == *last) {
+        Err(InvalidEndpoint("must not be on a private network"))
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -182,6 +168,17 @@ mod tests {
 
     #[test]
     fn malformed_urls_and_urls_of_private_networks_are_rejected() {
+        // Each after `https://`.
+        let invalid = "/x user@push.service.com/x @push.service.com 10.0.0.1 0x7f000001 127.0.0.0x1 [::1] [fe80::1]/ LOCALHOST./ \
+            printer.local metadata.google.internal/x router.home.arpa intranet push..com .com push.service.com.. \
+            push.com:1:2 127.0.0.1?.push.com localhost/.com 017700000001 0x7f.0x0.0x0.0x1 push.com.0x7f 127.0.0.1.:443/ \
+            169.254.169.254/latest/meta-data metadata.google.internal./x 1.0.0.127.in-addr.arpa a.localdomain \
+            kubernetes.default.SVC./ kubernetes.default.svc.cluster.local. service.onion com \
+            push.service.com%00.internal push.service.com%2f@127.0.0.1 [::1]x [::7f00:1%25eth0]/ push.com:0443 \
+            push.com/<x push.com/{x push.com/^ push.com/` push.com?a|b push.com?it's";
+        for rest in invalid.split(' ') {
+            assert!(Endpoint::parse(&format!("https://{rest}"), false).is_err(), "{rest}");
+        }
         for url in [
             "",
             "push.service.com/x",
@@ -191,62 +188,20 @@ mod tests {
             "HTTPS://push.service.com",
             "ftp://push.service.com",
             "file:///etc/passwd",
-            "https:///x",
             "https://",
             "https:push.service.com",
-            "https://user@push.service.com/x",
-            "https://@push.service.com",
-            "https://10.0.0.1",
-            "https://0x7f000001",
-            "https://127.0.0.0x1",
-            "https://[::1]",
-            "https://[fe80::1]/",
-            "https://LOCALHOST./",
-            "https://printer.local",
-            "https://metadata.google.internal/x",
-            "https://router.home.arpa",
-            "https://intranet",
-            "https://push..com",
-            "https://.com",
-            "https://push.service.com..",
             "https://127\u{3002}0.0.1",
             "https://push .com",
-            "https://push.com:1:2",
             " https://push.com",
             "https://push.com?@127.0.0.1 ",
-            "https://127.0.0.1?.push.com",
-            "https://localhost/.com",
-            "https://017700000001",
-            "https://0x7f.0x0.0x0.0x1",
-            "https://push.com.0x7f",
-            "https://127.0.0.1.:443/",
-            "https://169.254.169.254/latest/meta-data",
-            "https://metadata.google.internal./x",
-            "https://1.0.0.127.in-addr.arpa",
-            "https://a.localdomain",
-            "https://kubernetes.default.SVC./",
-            "https://kubernetes.default.svc.cluster.local.",
-            "https://service.onion",
-            "https://com",
-            "https://push.service.com%00.internal",
-            "https://push.service.com%2f@127.0.0.1",
             "https://push.service.com\u{0}",
             "https://push.service.com\r\nHost: internal/",
             "https://push.service.com/x\r\nX-Header: 1",
-            "https://[::1]x",
-            "https://[::7f00:1%25eth0]/",
-            "https://push.com:0443",
             "https://b\u{fc}cher.com",
             "https:\\\\push.com",
             "javascript://push.com/%0aalert(1)",
             "wss://push.com/x",
             "https://push.com/\"",
-            "https://push.com/<x",
-            "https://push.com/{x",
-            "https://push.com/^",
-            "https://push.com/`",
-            "https://push.com?a|b",
-            "https://push.com?it's",
             "https://push.com?a\\b",
             "https://push.com?a b",
             "https://push.com/\u{7f}",
@@ -261,15 +216,12 @@ mod tests {
         {
             assert!(Endpoint::parse(&url, false).is_err(), "{} bytes", url.len());
         }
-        for local in ["http://localhost:1/x", "http://127.0.0.1:8/x", "https://localhost", "http://[::1]:8/x"] {
-            assert!(Endpoint::parse(local, false).is_err(), "{local}");
-        }
     }
 
     #[test]
     fn localhost_is_the_only_private_host_that_can_be_allowed() {
         for local in ["http://localhost:1/x", "http://127.0.0.1:8/x", "https://localhost", "http://[::1]:8/x"] {
-            assert!(Endpoint::parse(local, true).is_ok(), "{local}");
+            assert!(Endpoint::parse(local, true).is_ok() && Endpoint::parse(local, false).is_err(), "{local}");
         }
         for url in [
             "http://push.service.com",

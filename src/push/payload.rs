@@ -5,6 +5,7 @@ use serde_json::value::RawValue;
 use sha2::{Digest, Sha256};
 
 use super::to_base64url;
+use crate::model::json::Json;
 
 /// The payload limit for a push service that rejected a longer payload, in bytes. The ids and the namespace always fit.
 pub const MAX_SHORT_PAYLOAD_BYTES: usize = 2_000;
@@ -45,31 +46,22 @@ pub struct Notification {
 }
 
 /// What a notification says about its session and its request when it is sent. Not stored with the notification.
-#[derive(Debug, Clone, Default, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Debug, Clone, Default)]
 pub struct Details {
     /// The title of the session.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     /// The name of the agent.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
     /// The argument that describes the request best.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The whole request.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<Call>,
     /// Permits one answer to the request. Only with `request`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub answer_token: Option<String>,
     /// When the notification was sent, in Unix milliseconds.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub sent_at: Option<u64>,
     /// The namespace of the session: a browser may be signed in to several. Kept when the other details do not fit the payload.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
 }
 
@@ -80,6 +72,21 @@ pub struct Call {
 }
 
 impl Details {
+    /// Returns the members of the JSON object.
+    pub fn members(&self) -> [(&'static str, Option<Json>); 8] {
+        let text = |text: &Option<String>| text.as_ref().map(Json::of);
+        [
+            ("session", text(&self.session)),
+            ("agent", text(&self.agent)),
+            ("tool", text(&self.tool)),
+            ("detail", text(&self.detail)),
+            ("request", self.request.as_ref().map(Json::of)),
+            ("answerToken", text(&self.answer_token)),
+            ("sentAt", self.sent_at.as_ref().map(Json::of)),
+            ("namespace", text(&self.namespace)),
+        ]
+    }
+
     /// Shortens the titles, the tool and the detail to their limits in a payload.
     #[must_use]
     pub fn shorten_texts(mut self) -> Self {
@@ -100,45 +107,19 @@ fn shorten_text(text: &mut String, max_bytes: usize) {
     }
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Payload<'a> {
-    title: &'a str,
-    body: &'a str,
-    tag: String,
-    data: Data<'a>,
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Data<'a> {
-    session_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-    url: String,
-    #[serde(flatten)]
-    details: &'a Details,
-}
-
 impl Notification {
     pub fn permission(session_id: &str, session_title: &str, request_id: &str, tool: &str) -> Self {
-        Self {
-            kind: NotificationKind::Permission,
-            session_id: session_id.into(),
-            request_id: Some(request_id.into()),
-            body: limit_body(&format!("{session_title} ({tool})")),
-            superseded: Vec::new(),
-        }
+        let request_id = Some(request_id.into());
+        Self { request_id, ..Self::new(NotificationKind::Permission, session_id, &format!("{session_title} ({tool})")) }
     }
 
     pub fn ready(session_id: &str, session_title: &str, agent: &str) -> Self {
-        Self {
-            kind: NotificationKind::Ready,
-            session_id: session_id.into(),
-            request_id: None,
-            body: limit_body(&format!("{agent} is waiting in {session_title}")),
-            superseded: Vec::new(),
-        }
+        Self::new(NotificationKind::Ready, session_id, &format!("{agent} is waiting in {session_title}"))
+    }
+
+    fn new(kind: NotificationKind, session_id: &str, body: &str) -> Self {
+        let body = body.chars().take(MAX_BODY_CHARS).collect();
+        Self { kind, session_id: session_id.into(), request_id: None, body, superseded: Vec::new() }
     }
 
     /// Takes over the requests of `replaced`, an unsent notification that this one replaces.
@@ -209,15 +190,14 @@ impl Notification {
     }
 
     fn payload_with(&self, body: &str, details: &Details) -> String {
-        let (session_id, request_id) = (&self.session_id, self.request_id.as_deref());
-        let data = Data { session_id, request_id, url: self.url(), details };
-        let payload = Payload { title: self.title(), body, tag: self.tag(), data };
-        serde_json::to_string(&payload).unwrap_or_default()
+        let request_id = self.request_id.as_ref().map(Json::of);
+        let url = Json::of(&self.url());
+        let data = [("sessionId", Some(Json::of(&self.session_id))), ("requestId", request_id), ("url", Some(url))];
+        let data = Json::object_of_some(&[&data[..], &details.members()].concat());
+        let (title, tag) = (Json::of(self.title()), Json::of(&self.tag()));
+        let members = [("title", title), ("body", Json::of(body)), ("tag", tag), ("data", data)];
+        Json::object(&members).text().to_owned()
     }
-}
-
-fn limit_body(body: &str) -> String {
-    body.chars().take(MAX_BODY_CHARS).collect()
 }
 
 #[cfg(test)]

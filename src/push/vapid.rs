@@ -225,23 +225,9 @@ mod tests {
         {
             assert_eq!(parse_subject(valid).as_deref(), Ok(valid.trim()));
         }
-        for invalid in [
-            "",
-            "ops@example.org",
-            "mailto:",
-            "mailto:ops",
-            "mailto:@x",
-            "mailto:a@",
-            "mailto:a@b@c",
-            "mailto:a b@c",
-            "http://hub.example",
-            "https:",
-            "https://",
-            "https:///x",
-            "https://a b",
-            "MAILTO:a@b",
-            "tel:1",
-        ] {
+        let invalid = "ops@example.org mailto: mailto:ops mailto:@x mailto:a@ mailto:a@b@c http://hub.example https: https:// https:///x \
+            MAILTO:a@b tel:1";
+        for invalid in invalid.split(' ').chain(["", "mailto:a b@c", "https://a b"]) {
             assert!(parse_subject(invalid).unwrap_err().contains("VAPID_SUBJECT"), "{invalid}");
         }
     }

@@ -28,6 +28,10 @@ pub trait Environment: Send + Sync {
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Returns a random byte for jitter: hubs that lose the database at the same time must not repeat their batches at the same time.
     fn random(&self) -> u8;
+    /// Generates a secret of 32 random bytes. `None`, which is also the default, without a random source.
+    fn generate_secret(&self) -> Option<String> {
+        None
+    }
     /// Records that a stalled query ended, at a time in Unix milliseconds. The default does nothing.
     fn record_stall(&self, _ended_at: u64) {}
     /// Records that a query is repeated. The default does nothing.

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 
 use crate::support::SECRET;
+use crate::support::environment::FakeEnvironment;
 use crate::support::rest::Reply;
 use crate::support::runtime::START;
 use crate::support::sqlite::Sqlite;
 use crate::support::worker_edge::{
-    edge, edge_with_db, head, object_namespace, respond, route, route_at, sign_in, with_token,
+    edge, edge_with_db, edge_with_environment, head, object_namespace, respond, route, route_at, sign_in, with_token,
 };
 use serde_json::json;
 use session_gateway_hub::http::authentication::MAX_VERIFIED_TOKENS;
@@ -96,10 +97,10 @@ async fn all_workers_use_the_jwt_secret_of_the_database() {
 #[tokio::test]
 async fn without_random_bytes_no_jwt_secret_is_stored_and_the_next_sign_in_creates_the_secret() {
     let db = Arc::new(Sqlite::with_schema());
-    let edge = edge_with_db(&db, "token", "");
-    let response = edge.authentication.sign_in(br#"{"accessToken":"secret"}"#, START, &|| None).await;
-    Reply::of(response).assert_error(503, "hub_unavailable");
-    let login = sign_in(&edge, r#"{"accessToken":"secret"}"#).await.ok();
+    let without_random = edge_with_environment(&db, Arc::new(FakeEnvironment::default()));
+    let body = r#"{"accessToken":"secret"}"#;
+    sign_in(&without_random, body).await.assert_error(503, "hub_unavailable");
+    let login = sign_in(&edge_with_db(&db, "token", ""), body).await.ok();
     let head = with_token("GET", "/api/sessions", login["token"].as_str().unwrap());
     assert_eq!(object_namespace(&edge_with_db(&db, "token", ""), &head).await, "default");
 }

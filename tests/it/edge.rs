@@ -7,7 +7,7 @@ use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
 use crate::support::worker_edge::{edge, edge_with_db, head, object_namespace, respond, route, sign_in, with_token};
 use crate::support::{SECRET, World};
 use serde_json::{Value, json};
-use session_gateway_hub::http::client_address::rate_limit_key;
+use session_gateway_hub::http::authentication::rate_limit_key;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, longest_body_time_ms, split_url};
 
 const UPGRADE: &str = "EIO=4&transport=websocket";

@@ -47,7 +47,7 @@ const USES: &str = "
     model             -> limits
     platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::inbound limits log memory_budget model push store wire
     platform::worker  -> http platform
-    push              ->
+    push              -> model
     store             -> limits log memory_budget model
     wire              -> limits model
 ";

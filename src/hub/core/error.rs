@@ -1,5 +1,8 @@
 //! The errors of the hub. `http::error` maps them to statuses and codes, `inbound::replies` to codes for CLIs.
 
+use std::fmt;
+use std::ops::RangeInclusive;
+
 use thiserror::Error;
 
 use crate::hub::core::peers::rpc::RpcError;
@@ -223,6 +226,17 @@ impl Error {
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::InvalidField(FieldError::new(field, message))
     }
+}
+
+/// Fails unless a field is valid. `rule` completes the message "Field `field` must ...".
+pub fn check_field(is_valid: bool, field: &str, rule: fmt::Arguments<'_>) -> Result<(), Error> {
+    if is_valid { Ok(()) } else { Err(Error::field(field, format!("Field `{field}` must {rule}."))) }
+}
+
+/// Checks the number of characters of a field.
+pub fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Error> {
+    let (min, max) = (chars.start(), chars.end());
+    check_field(chars.contains(&text.chars().count()), field, format_args!("have {min} to {max} characters"))
 }
 
 /// Checks that the JSON text of a field has at most `limit` bytes.

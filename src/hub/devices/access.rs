@@ -1,7 +1,7 @@
 //! Verifies the tokens with which clients open sockets.
 
 use crate::auth::pairing::hash;
-use crate::auth::token::{AccessToken, Credential, is_device_token};
+use crate::auth::token::{Credential, VerifiedToken, is_device_token};
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKING};
@@ -15,7 +15,7 @@ impl Hub {
     /// Verifies the token of a CONNECT packet. Returns its namespace and credential; `None` if it is not valid. After too many wrong tokens,
     /// fails for a token that may belong to a device of the last seconds, so that its CLI tries again: a CLI forgets an invalid token.
     pub(in crate::hub) async fn verify_token(&self, token: &str) -> Result<Option<(Namespace, Credential)>, Error> {
-        if let Some(AccessToken { namespace, credential, .. }) = self.config.tokens.verify(token) {
+        if let Some(VerifiedToken { namespace, credential, .. }) = self.config.tokens.verify(token) {
             if matches!(credential, Credential::Generation(_)) {
                 self.load_generation().await?;
             }

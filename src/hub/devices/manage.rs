@@ -1,24 +1,65 @@
-//! Listing, adding, renaming and revoking devices.
+//! Listing, adding, renaming and revoking devices, and the codes with which devices get their tokens.
 
 use futures::future::BoxFuture;
 
-use crate::auth::pairing::Code;
+use crate::auth::pairing::{Code, hash};
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
 use crate::hub::turn::Turn;
+use crate::model::ids::uuid_v7;
 use crate::model::json::Json;
-use crate::store::devices::{self, Decision};
-use crate::store::{DbError, Statement, Value, push};
+use crate::store::devices::{self, CODE_LIFETIME_MS, Decision, Insertion, NewPairing, insert_pairing};
+use crate::store::{Database, DbError, Statement, Value, push};
 
+/// The most attempts to generate a code with an unused selector.
+const MAX_CODE_ATTEMPTS: u8 = 5;
 /// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker caches the device's token.
 const REVOCATION_RECORD_MS: u64 = 3_600_000;
 /// The close code and reason of sockets whose token was revoked.
 const REVOKED: (u16, &str) = (4401, "The token was revoked");
 
+/// A new code, the id of the device that will use it, and when the code expires.
+pub type NewCode = (Code, String, u64);
+
+/// Creates a code with an unusedselector from a random secret.
+pub async fn create_code(
+    db: &dyn Database,
+    pairing: &NewPairing<'_>,
+    secret: &[u8],
+    now: u64,
+) -> Result<NewCode, Error> {
+    for attempt in 0..MAX_CODE_ATTEMPTS {
+        let random = hash([secret, &[attempt]].concat());
+        let code = Code::generate(random.as_bytes(), pairing.secret_hash.is_some());
+        let device_id = uuid_v7(now, random.as_bytes().first_chunk().unwrap_or(&[0; 10]));
+        match insert_pairing(db, (code.selector(), &code.hash(), &device_id), pairing, now).await? {
+            Insertion::Done => return Ok((code, device_id, now + CODE_LIFETIME_MS)),
+            Insertion::TooManyCodes => return Err(Error::TooManyCodes),
+            Insertion::Collision => {}
+        }
+    }
+    Err(Error::Overloaded)
+}
+
 impl Hub {
+    /// `POST /api/devices/codes`: returns a code. `name` and `kind` are those of the device that will use the code.
+    /// Fails if `credential` is revoked.
+    pub async fn create_device_code(
+        &self,
+        name: Option<&str>,
+        kind: Option<&'static str>,
+        credential: Value,
+    ) -> Result<NewCode, Error> {
+        let mut secret = [0; 32];
+        self.rt.random(&mut secret)?;
+        let namespace = Some(&self.config.namespace);
+        let pairing = NewPairing { secret_hash: None, namespace, name, kind, credential };
+        create_code(&self.access, &pairing, &secret, self.rt.now()).await
+    }
+
     /// `GET /api/devices`: the array of the devices. `current` is the id of the device that sent the request.
     pub async fn list_devices(&self, current: Option<&str>) -> Result<Json, Error> {
         Ok(devices::list(&self.access, &self.config.namespace, current).await?)

@@ -4,5 +4,4 @@
 //! seconds and may forward a revoked token in this time. So the object checks its own storage for each new socket.
 
 pub mod access;
-pub mod codes;
 pub mod manage;

@@ -1,7 +1,5 @@
 //! Sending events to web clients.
 
-use serde::Serialize;
-
 use crate::hub::core::events::ids::frame_without_id;
 use crate::hub::core::namespace::usage::StorageLevel;
 use crate::hub::core::peers::subscription::{Format, Subscription};
@@ -10,18 +8,7 @@ use crate::hub::turn::Turn;
 use crate::metrics::Counter;
 use crate::model::json::Json;
 use crate::model::text_parts::TextParts;
-use crate::push::payload::{Details, Notification};
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Toast<'a> {
-    title: &'a str,
-    body: &'a str,
-    session_id: &'a str,
-    url: &'a str,
-    #[serde(flatten)]
-    details: &'a Details,
-}
+use crate::push::payload::Notification;
 
 pub(in crate::hub) fn connection_changed(subscription: &Subscription, resume: &'static str) -> TextParts {
     let (status, id) = (Json::of("connected"), Json::of(&subscription.id));
@@ -104,9 +91,14 @@ impl Turn<'_> {
 
     /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
     pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) -> bool {
-        let (title, url, details) = (notification.title(), notification.url(), self.notification_details(notification));
-        let Notification { session_id, body, .. } = notification;
-        let toast = encode("toast", Json::of(&Toast { title, body, session_id, url: &url, details: &details }));
+        let members = [
+            ("title", Some(Json::of(notification.title()))),
+            ("body", Some(Json::of(&notification.body))),
+            ("sessionId", Some(Json::of(&notification.session_id))),
+            ("url", Some(Json::of(&notification.url()))),
+        ];
+        let details = self.notification_details(notification).members();
+        let toast = encode("toast", Json::object_of_some(&[&members[..], &details].concat()));
         let now = self.hub.rt.now();
         self.broadcast(self.state.events.last_published(), &toast, |subscription| subscription.counts_as_visible(now));
         self.state.connections.has_visible_client(None, 0, now)

@@ -45,7 +45,7 @@ impl Hub {
     }
 
     fn append_rows(&self, state: &mut State, rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
-        let start = state.events.log_start();
+        let start = state.events.log.start;
         state.event_appender.append(&self.config.namespace, start, rows, batch);
     }
 
@@ -80,7 +80,7 @@ impl Hub {
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
-            self.turn().events.on_older_rows_read(up_to, rows);
+            self.turn().events.log.insert_loaded(up_to, rows);
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ impl Hub {
             Some(Some(number)) => (number, "ok"),
             Some(None) => (subscription.last_published, "gap"),
         };
-        let missed = turn.events.events_after(resume_after);
+        let missed = turn.events.log.events_after(resume_after);
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &TextParts| turn.events.ids.frame(subscription.format, number, body);
         // `connection-changed` has the id from which the client resumes. If the client disconnects right after this frame, it can

@@ -149,7 +149,9 @@ impl Hub {
                     cursor.after = page.last;
                 }
                 None if is_closed && !cursor.has_changed && copy.has_same_counts().await? => {
-                    return self.switch_to(places, number).await;
+                    places::mark_moved(to, namespace, false).await?;
+                    places::set(&self.access, namespace, number).await?;
+                    return self.open_in(places, number).await;
                 }
                 None if is_closed && cursor.pass >= MAX_CLOSED_PASSES => {
                     let message =
@@ -174,14 +176,6 @@ impl Hub {
         self.rt.kv_put(MOVE, &cursor.encode());
         let remaining = copy.sessions_after(&cursor.after).await?;
         Ok(if is_closed { MoveStep::Closed(remaining) } else { MoveStep::Copying(remaining) })
-    }
-
-    /// Moves the namespace to the database `number`, to which all rows were copied.
-    async fn switch_to(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
-        let namespace = &self.config.namespace;
-        places::mark_moved(self.numbered_database(number).await?, namespace, false).await?;
-        places::set(&self.access, namespace, number).await?;
-        self.open_in(places, number).await
     }
 
     /// Opens the namespace, whose rows are in the database `number`.

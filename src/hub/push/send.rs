@@ -15,8 +15,9 @@ use crate::hub::core::push::delivery::{
     Delivery, DeliveryOutcome, Failure, MAX_PUSH_RETRY_MS, SendResult, Target, UNSUBSCRIBED,
 };
 use crate::hub::core::push::log::read_entries;
-use crate::hub::core::push::state::{PushState, RATE_LIMITER_KEY, cooldown_key, delivery_key};
-use crate::hub::core::push::subscribers::{Subscriber, find_subscriber};
+use crate::hub::core::push::state::{
+    PushState, RATE_LIMITER_KEY, Subscriber, cooldown_key, delivery_key, find_subscriber,
+};
 use crate::hub::core::push::throttle::MAX_PUSHES_PER_MINUTE;
 use crate::hub::push::answer::fingerprint_of;
 use crate::hub::push::notify::notification_for;

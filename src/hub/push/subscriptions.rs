@@ -5,8 +5,7 @@ use std::sync::Arc;
 use crate::auth::token::SecretId;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::push::state::ASSUMED_EMPTY_KEY;
-use crate::hub::core::push::subscribers::Subscriber;
+use crate::hub::core::push::state::{ASSUMED_EMPTY_KEY, Subscriber};
 use crate::hub::core::storage_keys::revoked_device_key;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
@@ -98,7 +97,7 @@ impl Hub {
                 if let Some(cached) = cache.get(self.rt.now()) {
                     return Ok(cached);
                 }
-                cache.generation()
+                cache.generation
             };
             let read = push::load_all(&self.access, &self.config.namespace).await?;
             let has_none = read.is_empty();

@@ -1,35 +1,39 @@
-//! Uploads of files from web clients to a session's CLI (PROTOCOL-WEB.md "Uploads"). The content stays outside of wasm
-//! memory ([`UploadBody`]): the hub builds only the frames around it.
+//! Uploads of files from web clients to a session's CLI (PROTOCOL-WEB.md "Uploads"): in chunks (PROTOCOL-CLI.md "Uploads in
+//! chunks"), or in one frame if the CLI does not accept chunks. The content stays outside of wasm memory ([`UploadBody`]): the hub
+//! builds only the frames around it.
 
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use futures::future::{Either, select};
+use futures::future::{Either, select, try_join};
+use serde::Deserialize;
 
-use crate::hub::core::error::Error;
+use crate::hub::core::error::{Error, check_length};
 use crate::hub::core::peers::connections::{Connection, Peer};
-use crate::hub::core::peers::rpc::RpcError;
+use crate::hub::core::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::core::ports::{ConnId, UploadBody, UploadFault};
 use crate::hub::turn::Turn;
-use crate::hub::workspace::chunks::{ChunkedUpload, UPLOAD_CHUNK_CHARS};
-use crate::hub::workspace::upload_body::{
-    FileLimit, MAX_FRAME_FILE_BYTES, UploadFields, check_length, fault_to_error, read_upload, send_with_content,
-    to_upload_error,
-};
 use crate::hub::{FrameUploadTicket, Hub};
 use crate::limits::{
-    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MIN_CACHED_BYTES,
-    PROGRESS_TIMEOUT_MS,
+    CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_UPLOAD_FIELDS_BYTES,
+    MIN_CACHED_BYTES, PROGRESS_TIMEOUT_MS,
 };
 use crate::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
+use crate::wire::fields::read_object;
 
+/// The content of a chunk of an upload, in characters of base64: a multiple of 4.
+pub const UPLOAD_CHUNK_CHARS: u64 = 512 * 1024;
 /// The memory of an upload in chunks, in bytes: one read of the body (128 KiB), a chunk, and a frame in flight.
 pub const UPLOAD_MEMORY_BYTES: usize = 128 * 1024 + 2 * 512 * 1024;
 const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES < NAMESPACE_SHARE_BYTES);
 
+/// The largest file that is sent to a CLI in one frame, in bytes.
+const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
+/// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
+const MAX_FILE_NAME_CHARS: usize = 255;
 /// The longest path of an uploaded file, in characters.
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The memory that an upload in one large frame reserves, in bytes: half of the pool. The reservation covers the content of up to
@@ -45,6 +49,9 @@ const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 /// The number of base64 characters of the largest file that is sent in one frame.
 const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
+
+/// The text before the content in the frame. Params are JSON in a JSON string.
+const CONTENT_START: &str = r#"\"content\":\""#;
 
 const NO_FRAME_UPLOAD_SLOT: &str = "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large \
     file at a time, and was busy for 60 seconds.";
@@ -157,12 +164,12 @@ impl Hub {
         }
     }
 
-    pub(super) fn upload_limit(&self) -> FileLimit {
-        FileLimit::new(self.config.uploads.max_file_bytes)
+    fn upload_limit(&self) -> FileLimit {
+        FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." }
     }
 
     /// Returns how long the CLI may take to answer a call with `bytes` of a file, in milliseconds.
-    pub(super) fn upload_timeout_ms(&self, bytes: u64) -> u64 {
+    fn upload_timeout_ms(&self, bytes: u64) -> u64 {
         self.config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
     }
 
@@ -210,5 +217,181 @@ impl Hub {
 impl Turn<'_> {
     fn accepts_chunks(&mut self, conn: ConnId) -> bool {
         matches!(self.state.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.accepts_upload_chunks)
+    }
+}
+
+/// An upload in chunks. If the upload is dropped before its end, the CLI gets a call to discard the part that it has.
+struct ChunkedUpload<'a> {
+    hub: &'a Hub,
+    owner: &'a Owner,
+    conn: ConnId,
+    id: String,
+    /// Whether the CLI has a part of the file, and expects the rest.
+    is_partial: bool,
+}
+
+impl<'a> ChunkedUpload<'a> {
+    /// Creates an upload to the CLI with the socket `conn`.
+    fn new(hub: &'a Hub, owner: &'a Owner, conn: ConnId) -> Self {
+        Self { hub, owner, conn, id: hub.new_id(), is_partial: false }
+    }
+
+    /// Sends the buffered content and the rest of the body, one chunk at a time. While the CLI processes a chunk, the hub reads
+    /// the next one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a
+    /// chunk that the CLI refused, as JSON text.
+    async fn send(mut self, body: &dyn UploadBody, mut fields: Option<UploadFields>) -> Result<String, Error> {
+        let mut offset = 0;
+        loop {
+            let bytes = body.file_bytes() - offset;
+            let timeout_ms = self.hub.upload_timeout_ms(bytes);
+            let call = self.open_call(timeout_ms).await.map_err(to_upload_error)?;
+            let params = Json::object_of_some(&[
+                ("content", Some(Json::of(""))),
+                ("uploadId", Some(Json::of(&self.id))),
+                ("offset", Some(Json::of(&offset))),
+                ("last", Some(Json::of(&fields.is_some()))),
+                ("filename", fields.as_ref().map(|fields| Json::of(&fields.filename))),
+                ("mimeType", fields.as_ref().map(|fields| Json::of(&fields.mime_type))),
+            ]);
+            send_with_content(body, &call, params.text());
+            self.is_partial = true;
+            offset += bytes;
+            let result = async { call.result().await.map_err(to_upload_error) };
+            if fields.is_some() {
+                let result = result.await?;
+                self.is_partial = false;
+                return Ok(result);
+            }
+            let accepted = async {
+                let result = result.await.map_err(Err)?;
+                // `Err(Ok(result))` ends the upload; the CLI's answer is the outcome.
+                if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
+            };
+            let next_fields =
+                async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
+            fields = match try_join(next_fields, accepted).await {
+                Ok((fields, ())) => fields,
+                Err(outcome) => {
+                    self.is_partial = outcome.is_err();
+                    return outcome;
+                }
+            };
+        }
+    }
+
+    /// Opens a call to the socket that received the first chunk.
+    async fn open_call(&self, timeout_ms: u64) -> Result<Call, RpcError> {
+        let call = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await?;
+        if call.conn == self.conn {
+            return Ok(call);
+        }
+        self.hub.turn().rpc.cancel(&call);
+        Err(RpcError::Disconnected(Method::UploadChunk.to_string()))
+    }
+}
+
+impl Drop for ChunkedUpload<'_> {
+    fn drop(&mut self) {
+        if self.is_partial {
+            let params = Json::object(&[("uploadId", Json::of(&self.id)), ("abort", Json::of(&true))]);
+            self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, params.text());
+        }
+    }
+}
+
+/// The fields of an upload. `content` is always an empty string: the content stays outside of wasm memory.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct UploadFields {
+    filename: String,
+    content: String,
+    mime_type: String,
+}
+
+/// The limit on the size of a file, and what a user can do about a larger file.
+#[derive(Debug, Clone, Copy)]
+struct FileLimit {
+    bytes: u64,
+    remedy: &'static str,
+}
+
+impl FileLimit {
+    /// Returns the limit for a CLI that does not accept uploads in chunks.
+    fn for_one_frame(self) -> Self {
+        if self.bytes <= MAX_FRAME_FILE_BYTES {
+            return self;
+        }
+        let remedy = "Send a smaller file, or update the session's CLI: it does not accept uploads in chunks.";
+        Self { bytes: MAX_FRAME_FILE_BYTES, remedy }
+    }
+}
+
+/// Reads up to `buffer_chars` characters of the content. Returns the fields if the body has been read to its end, and `None` otherwise.
+async fn read_upload(
+    body: &dyn UploadBody,
+    buffer_chars: u64,
+    limit: FileLimit,
+) -> Result<Option<UploadFields>, Error> {
+    let fields = body.read(buffer_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
+    fields.map(|fields| UploadFields::parse(&fields)).transpose()
+}
+
+/// Sends a call with the buffered content in place of the empty string of the field `content`.
+fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
+    // The whole frame is ASCII, because JavaScript stores ASCII text in one byte a character, and other text in two.
+    let frame = escape_non_ascii(&call.frame(params));
+    // The last match is the content: the method's name comes before it, and quotes in a file name are escaped once more.
+    let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
+    let (prefix, suffix) = frame.split_at(split);
+    body.send(call.conn, prefix, suffix);
+}
+
+impl UploadFields {
+    fn parse(fields: &str) -> Result<Self, Error> {
+        let upload: Self = read_object(fields).map_err(Error::from_body)?;
+        check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
+        // A browser reports an empty type for a file that it does not know.
+        check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
+        Ok(upload)
+    }
+}
+
+fn escape_non_ascii(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        if character.is_ascii() {
+            escaped.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                escaped.push_str(&format!("\\u{unit:04x}"));
+            }
+        }
+    }
+    escaped
+}
+
+fn to_upload_error(error: RpcError) -> Error {
+    Error::UploadFailed(error.to_string())
+}
+
+fn fault_to_error(fault: UploadFault, limit: FileLimit) -> Error {
+    match fault {
+        UploadFault::TooLarge => Error::TooLarge {
+            what: "The file in field `content`".into(),
+            limit: usize::try_from(limit.bytes).unwrap_or(usize::MAX),
+            remedy: limit.remedy,
+        },
+        UploadFault::FieldsTooLarge => Error::TooLarge {
+            what: "The request body without field `content`".into(),
+            limit: MAX_UPLOAD_FIELDS_BYTES,
+            remedy: "Shorten its other fields.",
+        },
+        UploadFault::BadBase64 => Error::field(
+            "content",
+            "Field `content` must be base64 (RFC 4648), of either alphabet, with all of its padding or none.",
+        ),
+        UploadFault::NotUtf8 => Error::InvalidBody("It is not valid UTF-8. Encode it as UTF-8.".into()),
+        UploadFault::Broken => Error::InvalidBody("It ended early. Send it again.".into()),
+        UploadFault::Stalled => Error::UploadStalled,
     }
 }

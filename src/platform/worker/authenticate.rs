@@ -11,13 +11,12 @@ use web_sys::{Request, RequestInit, Response};
 use super::{IncomingRequest, MAX_AUTH_BODY_BYTES, Result, ServedResponse};
 use crate::http::edge::Action;
 use crate::platform::convert;
-use crate::platform::settings::generate_secret;
 use crate::platform::time::now;
 
 impl IncomingRequest {
     /// Performs a read while its token is checked. Discards the response if the token is not valid.
     pub(super) async fn serve_unchecked(self: Rc<Self>, read: Action) -> Result<ServedResponse> {
-        let check = self.state.edge.verify_token(&self.head, now(), &generate_secret);
+        let check = self.state.edge.verify_token(&self.head, now());
         let (served, checked) = join(Box::pin(Rc::clone(&self).serve(read)), check).await;
         let Err(error) = checked else { return served };
         if let Some(body) = served.ok().and_then(|served| served.response.body()) {
@@ -44,12 +43,12 @@ impl IncomingRequest {
         };
         let edge = &self.state.edge;
         let response = match action {
-            Action::Answer => match edge.verify_answer(&body, now(), &generate_secret).await {
+            Action::Answer => match edge.verify_answer(&body, now()).await {
                 Ok(namespace) => return self.forward_answer(namespace.as_ref(), &body).await,
                 Err(error) => return Ok(convert::to_js_error(error)),
             },
-            Action::Pair(step) => edge.pair(step, &self.head, &body, now(), &generate_secret).await,
-            _ => edge.authentication.sign_in(&body, now(), &generate_secret).await,
+            Action::Pair(step) => edge.pair(step, &self.head, &body, now()).await,
+            _ => edge.authentication.sign_in(&body, now()).await,
         };
         Ok(convert::to_js_response(&response))
     }

@@ -324,9 +324,9 @@ async fn a_token_opens_no_other_route_and_no_other_token_answers() {
 async fn the_worker_routes_answers_in_every_mode_of_routing() {
     for mode in ["token", "host", "single:team"] {
         let edge = edge(mode, "");
-        let action = edge.route(&head("POST", "/api/answers"), 0, &|| None).await;
+        let action = edge.route(&head("POST", "/api/answers"), 0).await;
         assert!(matches!(action, Action::Answer), "{mode}");
-        let action = edge.route(&head("GET", "/api/answers"), 0, &|| None).await;
+        let action = edge.route(&head("GET", "/api/answers"), 0).await;
         assert!(matches!(action, Action::Respond(_)), "{mode}");
     }
 }

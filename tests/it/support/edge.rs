@@ -5,8 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::future::join;
 use http::StatusCode;
-use session_gateway_hub::auth::token::TokenVerifier;
-use session_gateway_hub::http::authentication::VerifiedToken;
+use session_gateway_hub::auth::token::{TokenVerifier, VerifiedToken};
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::http::error::ErrorResponse;
@@ -22,7 +21,6 @@ use super::rest::{PendingReply, Reply};
 use super::runtime::FakeRuntime;
 use super::sqlite::Sqlite;
 use super::upload::received_body;
-use super::worker_edge::generate_secret;
 use super::{SECRET, World};
 
 #[derive(Debug, Clone, Default)]
@@ -87,9 +85,9 @@ async fn serve(edge: &Edge, hub: &Arc<Hub>, rt: Arc<FakeRuntime>, request: EdgeR
         is_upgrade: request.is_upgrade,
         client: "203.0.113.7".into(),
     };
-    match edge.route(&head, now, &generate_secret).await {
+    match edge.route(&head, now).await {
         Action::Unchecked(read) => {
-            let check = edge.verify_token(&head, now, &generate_secret);
+            let check = edge.verify_token(&head, now);
             let (response, checked) = join(perform(edge, hub, rt, request, &head, *read), check).await;
             checked.map_or_else(ErrorResponse::into_response, |_| response)
         }
@@ -110,8 +108,8 @@ async fn perform(
         Action::Respond(response) => response,
         Action::Unchecked(_) => panic!("an action without a check contains another one"),
         Action::History(history) => edge.read_history(&history, &head.query).await,
-        Action::Authenticate => edge.authentication.sign_in(&request.body, now, &generate_secret).await,
-        Action::Answer => match edge.verify_answer(&request.body, now, &generate_secret).await {
+        Action::Authenticate => edge.authentication.sign_in(&request.body, now).await,
+        Action::Answer => match edge.verify_answer(&request.body, now).await {
             Ok(namespace) => {
                 assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
                 let (method, uri) = (&*request.method, &*request.url);
@@ -121,7 +119,7 @@ async fn perform(
             Err(error) => error.into_response(),
         },
         Action::CheckDatabase => edge.check_database().await,
-        Action::Pair(step) => edge.pair(step, head, &request.body, now, &generate_secret).await,
+        Action::Pair(step) => edge.pair(step, head, &request.body, now).await,
         Action::Object(namespace, token) => {
             assert_eq!(namespace, hub.config.namespace, "routed to the object of another namespace");
             let is_upload = is_upload(&request.method, &head.path);

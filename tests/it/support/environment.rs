@@ -74,6 +74,12 @@ impl Environment for TokioEnvironment {
         u8::MAX
     }
 
+    /// Returns a different secret of 43 characters on each call.
+    fn generate_secret(&self) -> Option<String> {
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        Some(format!("{:043}", COUNT.fetch_add(1, Ordering::Relaxed)))
+    }
+
     fn log(&self, _: LogLine) {}
 }
 

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use session_gateway_hub::http::extract::ExternalBody;
 use session_gateway_hub::http::respond;
 use session_gateway_hub::hub::core::ports::{ConnId, Runtime, UploadBody, UploadFault};
-use session_gateway_hub::hub::workspace::chunks::UPLOAD_CHUNK_CHARS;
+use session_gateway_hub::hub::workspace::uploads::UPLOAD_CHUNK_CHARS;
 use session_gateway_hub::model::json::{Json, JsonObject};
 
 use super::World;

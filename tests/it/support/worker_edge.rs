@@ -1,12 +1,12 @@
 //! The edge of the worker without objects: how the edge routes a request, or responds to the request itself.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::memory_budget::MemoryBudget;
+use session_gateway_hub::store::retry::Environment;
 
 use super::SECRET;
 use super::environment::TokioEnvironment;
@@ -36,6 +36,11 @@ pub fn edge_with_memory_budget(
     )
 }
 
+pub fn edge_with_environment(db: &Arc<Sqlite>, environment: Arc<dyn Environment>) -> Edge {
+    let tokens = TokenVerifier::new(SECRET, false);
+    Edge::new(tokens, Cors::default(), Routing::Token, None, Arc::clone(db) as _, Arc::default(), environment)
+}
+
 pub fn edge(routing: &str, origins: &str) -> Edge {
     edge_with_db(&Arc::new(Sqlite::with_schema()), routing, origins)
 }
@@ -55,15 +60,9 @@ pub fn with_token(method: &str, url: &str, token: &str) -> RequestHead {
     RequestHead { authorization: Some(format!("Bearer {token}")), ..head(method, url) }
 }
 
-/// Returns a different secret of 43 characters on each call.
-pub fn generate_secret() -> Option<String> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    Some(format!("{:043}", COUNT.fetch_add(1, Ordering::Relaxed)))
-}
-
 /// Routes a request at the time `now_ms`.
 pub async fn route_at(edge: &Edge, head: &RequestHead, now_ms: u64) -> Action {
-    edge.route(head, now_ms, &generate_secret).await
+    edge.route(head, now_ms).await
 }
 
 pub async fn route(edge: &Edge, head: &RequestHead) -> Action {
@@ -79,7 +78,7 @@ pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
 }
 
 pub async fn sign_in(edge: &Edge, body: &str) -> Reply {
-    Reply::of(edge.authentication.sign_in(body.as_bytes(), START, &generate_secret).await)
+    Reply::of(edge.authentication.sign_in(body.as_bytes(), START).await)
 }
 
 pub async fn object_namespace(edge: &Edge, head: &RequestHead) -> String {

@@ -1,6 +1,5 @@
 //! The stream of events for web clients, without IO.
 
 pub mod ids;
-mod log;
-mod rows;
+pub mod log;
 pub mod stream;

@@ -5,8 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::ids::EventIds;
-use super::log::{Log, decode};
-use super::rows::encode_rows;
+use super::log::{Log, decode, encode_rows};
 use crate::model::event::Event;
 use crate::model::namespace::Namespace;
 use crate::store::events::EventsRow;
@@ -71,7 +70,7 @@ pub struct EventStream {
     pub ids: EventIds,
     phase: Phase,
     /// Empty while the stream is off.
-    log: Log,
+    pub log: Log,
     last_used: u64,
     /// The last number that is reserved for an event; `last_published` if none is reserved.
     last_reserved: u64,
@@ -212,12 +211,6 @@ impl EventStream {
         actions
     }
 
-    /// The rows that [`rows_to_load`](Self::rows_to_load) selected were read, oldest first. `up_to` is the second number that it
-    /// returned.
-    pub fn on_older_rows_read(&mut self, up_to: u64, rows: Vec<EventsRow>) {
-        self.log.insert_loaded(up_to, rows);
-    }
-
     /// Sets the number of the last published event. Later numbers are greater.
     fn continue_after(&mut self, number: u64) {
         self.last_used = self.last_used.max(number);
@@ -276,11 +269,6 @@ impl EventStream {
         }
     }
 
-    /// Events up to this number are not in the log.
-    pub fn log_start(&self) -> u64 {
-        self.log.start
-    }
-
     /// When the stream is turned off if no web client connects, in Unix milliseconds; `None` while a web client is connected or the
     /// stream is off.
     pub fn logging_ends_at(&self) -> Option<u64> {
@@ -310,11 +298,6 @@ impl EventStream {
     pub fn resume_point(&self, last_event_id: &str) -> Option<u64> {
         let number = self.ids.parse(last_event_id)?;
         (self.phase != Phase::Off && self.log.can_resume_from(number)).then_some(number)
-    }
-
-    /// Returns the events in memory after a number.
-    pub fn events_after(&self, number: u64) -> impl Iterator<Item = &(u64, Arc<Event>)> {
-        self.log.events_after(number)
     }
 }
 

@@ -1,5 +1,5 @@
 use super::*;
-use crate::hub::core::events::rows::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
+use crate::hub::core::events::log::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
 use crate::limits::RETAINED_BYTES;
 use crate::model::event::Audience;
 use crate::store::events::TRIM_BYTES;
@@ -68,7 +68,7 @@ impl StoredStream {
         assert_eq!(restarted.stream.last_published, self.stream.last_published);
         if let Some((after, up_to)) = restarted.stream.log.rows_to_load(100) {
             assert_eq!((after, up_to), (100, self.stream.last_published));
-            restarted.stream.on_older_rows_read(up_to, restarted.rows);
+            restarted.stream.log.insert_loaded(up_to, restarted.rows);
         }
         restarted.stream
     }
@@ -84,11 +84,11 @@ fn sent_numbers(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
 
 /// The numbers of the events in memory.
 fn event_numbers(stream: &EventStream) -> Vec<u64> {
-    stream.events_after(0).map(|(number, _)| *number).collect()
+    stream.log.events_after(0).map(|(number, _)| *number).collect()
 }
 
 fn bytes(stream: &EventStream) -> usize {
-    stream.events_after(0).map(|(_, event)| event.body.text_bytes()).sum()
+    stream.log.events_after(0).map(|(_, event)| event.body.text_bytes()).sum()
 }
 
 /// The smallest number from which a client can resume.
@@ -163,7 +163,7 @@ fn loaded_events_come_before_those_published_during_the_read() {
     let (_, up_to) = stored.stream.log.rows_to_load(101).unwrap();
     assert_eq!(stored.commit(&[1]), [103]);
     for _ in 0..2 {
-        stored.stream.on_older_rows_read(up_to, older.clone());
+        stored.stream.log.insert_loaded(up_to, older.clone());
         assert_eq!((first_resumable(&stored.stream), event_numbers(&stored.stream)), (100, vec![101, 102, 103]));
     }
     assert!(stored.stream.log.rows_to_load(99).is_none(), "the log starts after 100");

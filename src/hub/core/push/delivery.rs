@@ -56,13 +56,8 @@ pub struct Delivery {
     #[serde(skip)]
     pub is_in_flight: bool,
     /// Whether the notification is stored and in the push log.
-    #[serde(skip, default = "default_is_recorded")]
+    #[serde(skip)]
     pub is_recorded: bool,
-}
-
-/// A delivery that was read from storage is recorded.
-fn default_is_recorded() -> bool {
-    true
 }
 
 /// The state of a notification, as the log shows it.

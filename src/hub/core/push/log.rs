@@ -3,44 +3,14 @@
 
 use std::collections::VecDeque;
 
-use serde::Serialize;
-
 use crate::hub::core::ports::Runtime;
 use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome, Failure, MAX_PUSH_FAILURES, Target};
 use crate::hub::core::storage_keys::PUSH_LOG;
 use crate::model::json::Json;
 use crate::model::order::sort_by;
-use crate::push::payload::{Notification, NotificationKind};
 
 /// How many notifications the push log shows.
 const MAX_PUSH_LOG_ENTRIES: usize = 100;
-
-/// An entry of `GET /api/push/log`.
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct LogEntry<'a> {
-    at: u64,
-    kind: NotificationKind,
-    session_id: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    request_id: Option<&'a str>,
-    title: &'a str,
-    body: &'a str,
-    outcome: DeliveryOutcome,
-    sent: u32,
-    waiting: usize,
-    failed: usize,
-    failures: &'a [Failure],
-    retries: Vec<Retry<'a>>,
-}
-
-/// A subscriber for whom the notification is retried.
-#[derive(Serialize)]
-struct Retry<'a> {
-    #[serde(flatten)]
-    failure: &'a Failure,
-    at: u64,
-}
 
 /// The ids of the entries, oldest first; `None` until they are read.
 #[derive(Debug, Default)]
@@ -52,23 +22,24 @@ impl PushLog {
         if !delivery.is_recorded {
             return;
         }
-        let Delivery { notification, created_at, targets, sent_count, failures, .. } = delivery;
-        let Notification { kind, session_id, request_id, body, .. } = notification;
-        let entry = LogEntry {
-            at: *created_at,
-            kind: *kind,
-            session_id,
-            request_id: request_id.as_deref(),
-            title: notification.title(),
-            body,
-            outcome,
-            sent: *sent_count,
-            waiting: targets.len(),
-            failed: delivery.failure_count(),
-            failures: failures.get(..MAX_PUSH_FAILURES).unwrap_or(failures),
-            retries: targets.iter().filter_map(to_retry).take(MAX_PUSH_FAILURES).collect(),
-        };
-        rt.kv_put(&entry_key(id), &serde_json::to_string(&entry).unwrap_or_default());
+        let Delivery { notification, targets, failures, .. } = delivery;
+        let failures = failures.get(..MAX_PUSH_FAILURES).unwrap_or(failures);
+        let retries: Vec<Json> = targets.iter().filter_map(encode_retry).take(MAX_PUSH_FAILURES).collect();
+        let entry = Json::object_of_some(&[
+            ("at", Some(Json::of(&delivery.created_at))),
+            ("kind", Some(Json::of(&notification.kind))),
+            ("sessionId", Some(Json::of(&notification.session_id))),
+            ("requestId", notification.request_id.as_ref().map(Json::of)),
+            ("title", Some(Json::of(notification.title()))),
+            ("body", Some(Json::of(&notification.body))),
+            ("outcome", Some(Json::of(&outcome))),
+            ("sent", Some(Json::of(&delivery.sent_count))),
+            ("waiting", Some(Json::of(&targets.len()))),
+            ("failed", Some(Json::of(&delivery.failure_count()))),
+            ("failures", Some(Json::of(failures))),
+            ("retries", Some(Json::of(&retries))),
+        ]);
+        rt.kv_put(&entry_key(id), entry.text());
         let ids = self.0.get_or_insert_with(|| read_ids(rt));
         let at = ids.partition_point(|known| *known < id);
         if ids.get(at) != Some(&id) {
@@ -87,8 +58,13 @@ impl PushLog {
     }
 }
 
-fn to_retry(target: &Target) -> Option<Retry<'_>> {
-    target.failure.as_ref().map(|failure| Retry { failure, at: target.due_at })
+/// Encodes a subscriber for whom the notification is retried.
+fn encode_retry(target: &Target) -> Option<Json> {
+    let Failure { service, status, reason } = target.failure.as_ref()?;
+    let status = status.map(|status| Json::of(&status));
+    let (service, reason) = (Some(Json::of(service)), Some(Json::of(reason)));
+    let at = Some(Json::of(&target.due_at));
+    Some(Json::object_of_some(&[("service", service), ("status", status), ("reason", reason), ("at", at)]))
 }
 
 /// Reads the entries, newest first.

@@ -5,5 +5,4 @@ pub mod delivery;
 pub mod log;
 pub mod queue;
 pub mod state;
-pub mod subscribers;
 pub mod throttle;

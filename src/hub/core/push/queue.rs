@@ -22,7 +22,7 @@ pub struct Queue {
     deliveries: BTreeMap<u64, Delivery>,
     last_id: u64,
     /// When the cooldown of a session ends, in Unix milliseconds.
-    cooldowns: HashMap<String, u64>,
+    pub cooldowns: HashMap<String, u64>,
 }
 
 /// What [`Queue::enqueue`] did.
@@ -40,12 +40,7 @@ impl Queue {
     /// Adds a delivery that was stored before hibernation or a restart.
     pub fn restore(&mut self, id: u64, delivery: Delivery) {
         self.last_id = self.last_id.max(id);
-        self.deliveries.insert(id, delivery);
-    }
-
-    /// Adds a cooldown that was stored before hibernation or a restart.
-    pub fn restore_cooldown(&mut self, session: String, until: u64) {
-        self.cooldowns.insert(session, until);
+        self.deliveries.insert(id, Delivery { is_recorded: true, ..delivery });
     }
 
     /// Queues a notification, which replaces queued notifications of the same kind and session, as a browser replaces shown ones.

@@ -1,10 +1,14 @@
-//! The state of web push, and its keys in the key-value storage.
+//! The state of web push with its keys in the key-value storage, and the cache of the namespace's subscribers.
+
+use std::sync::Arc;
 
 use crate::auth::answer_token::AnswerKey;
 use crate::hub::core::push::log::PushLog;
 use crate::hub::core::push::queue::Queue;
-use crate::hub::core::push::subscribers::SubscriberCache;
 use crate::hub::core::push::throttle::{RateLimiter, SendSlots};
+use crate::push::endpoint::{Endpoint, EndpointId};
+use crate::push::vapid::{TokenCache, VapidKeys};
+use crate::store::push::PushSubscription;
 
 /// The prefix of all keys below.
 pub const PUSH_KEY_PREFIX: &str = "push:";
@@ -17,6 +21,10 @@ pub(in crate::hub) const RATE_LIMITER_KEY: &str = "push:minute";
 /// The value is the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object
 /// has no such entry and reads the database, which may be a copy from another deployment.
 pub(in crate::hub) const ASSUMED_EMPTY_KEY: &str = "push:none";
+
+/// How long the hub assumes that there are no subscribers after a read found none, in milliseconds. The assumption ends, because a
+/// restored database may have subscribers.
+const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Debug, Default)]
 pub struct PushState {
@@ -35,7 +43,7 @@ impl PushState {
         let mut push = Self::default();
         for (key, value) in entries {
             if key == ASSUMED_EMPTY_KEY {
-                push.subscribers.set_assumed_empty_until(value.parse().unwrap_or_default());
+                push.subscribers.assumed_empty_until = value.parse().unwrap_or_default();
             } else if key == RATE_LIMITER_KEY {
                 push.rate_limiter = RateLimiter::decode(&value);
             } else if let Some(id) = key.strip_prefix(DELIVERY_PREFIX) {
@@ -43,7 +51,7 @@ impl PushState {
                     push.queue.restore(id, delivery);
                 }
             } else if let (Some(session), Ok(until)) = (key.strip_prefix(COOLDOWN_PREFIX), value.parse()) {
-                push.queue.restore_cooldown(session.to_owned(), until);
+                push.queue.cooldowns.insert(session.to_owned(), until);
             }
         }
         push
@@ -56,4 +64,75 @@ pub(in crate::hub) fn delivery_key(id: u64) -> String {
 
 pub(in crate::hub) fn cooldown_key(session: &str) -> String {
     format!("{COOLDOWN_PREFIX}{session}")
+}
+
+/// A push subscription, with the values that are derived from its endpoint.
+#[derive(Debug)]
+pub struct Subscriber {
+    /// Identifies the endpoint in stored deliveries.
+    pub id: EndpointId,
+    /// The origin of the push service; empty when the endpoint is invalid.
+    pub service: String,
+    pub subscription: PushSubscription,
+}
+
+impl From<PushSubscription> for Subscriber {
+    fn from(subscription: PushSubscription) -> Self {
+        let endpoint = &subscription.endpoint;
+        let service = Endpoint::parse(endpoint, true).map(|endpoint| endpoint.origin()).unwrap_or_default();
+        Self { id: EndpointId::of(endpoint), service, subscription }
+    }
+}
+
+pub fn find_subscriber(subscribers: &[Subscriber], id: EndpointId) -> Option<&Subscriber> {
+    subscribers.iter().find(|subscriber| subscriber.id == id)
+}
+
+#[derive(Debug, Default)]
+pub struct SubscriberCache {
+    /// Until when the hub assumes that there are no subscribers, in Unix milliseconds; 0 without this assumption.
+    assumed_empty_until: u64,
+    loaded: Option<Arc<[Subscriber]>>,
+    /// How often the subscribers have changed, for [`insert_loaded`](Self::insert_loaded).
+    pub(in crate::hub) generation: u64,
+    pub(in crate::hub) keys: Option<VapidKeys>,
+    pub(in crate::hub) tokens: TokenCache,
+}
+
+impl SubscriberCache {
+    /// Whether the namespace counts as one without subscribers, so that no query is needed.
+    pub fn is_assumed_empty(&self, now: u64) -> bool {
+        now < self.assumed_empty_until
+    }
+
+    /// Begins to assume that there are no subscribers. Returns until when, in Unix milliseconds.
+    pub fn begin_assuming_empty(&mut self, now: u64) -> u64 {
+        self.assumed_empty_until = now + ASSUME_NO_SUBSCRIBERS_MS;
+        self.assumed_empty_until
+    }
+
+    /// Ends the assumption that there are no subscribers. Returns whether the hub had made the assumption, expired or not.
+    pub fn end_assuming_empty(&mut self) -> bool {
+        std::mem::take(&mut self.assumed_empty_until) > 0
+    }
+
+    /// Returns the cached subscribers. An empty list expires with the assumption that there are no subscribers.
+    pub fn get(&self, now: u64) -> Option<Arc<[Subscriber]>> {
+        self.loaded.clone().filter(|loaded| !loaded.is_empty() || self.is_assumed_empty(now))
+    }
+
+    /// Caches subscribers that were read in this generation. Returns false, and caches nothing, if they have changed since.
+    pub fn insert_loaded(&mut self, subscribers: Arc<[Subscriber]>, generation: u64) -> bool {
+        let is_current = self.generation == generation;
+        if is_current {
+            self.loaded = Some(subscribers);
+        }
+        is_current
+    }
+
+    /// Drops the cached subscribers. The result of a read in progress will not be cached.
+    pub fn invalidate(&mut self) {
+        self.loaded = None;
+        self.generation += 1;
+    }
 }

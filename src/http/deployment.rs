@@ -1,14 +1,34 @@
-//! `/api/config`: what the deployment offers to its web clients.
+//! What the deployment is and offers: `/health`, `/api/config` and `/api/status`.
 
 use super::extract::RoutedRequest;
-use super::health::VERSION;
-use super::response::{JsonText, Reply};
+use super::response::{JsonText, Reply, Response};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::catalog::list_agents;
 use crate::model::json::Json;
 
-/// `GET /api/config`.
-pub async fn show(request: RoutedRequest) -> Reply {
+/// The `protocolVersion` of `GET /health`.
+const PROTOCOL_VERSION: u32 = 1;
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
+/// `database`: `ok` if the databases were checked.
+pub fn health(database: Option<&'static str>) -> Response {
+    let members = [
+        ("status", Some(Json::of("ok"))),
+        ("protocolVersion", Some(Json::of(&PROTOCOL_VERSION))),
+        ("version", Some(Json::of(VERSION))),
+        ("database", database.map(Json::of)),
+    ];
+    JsonText::serialize(&Json::object_of_some(&members)).into_response()
+}
+
+/// `GET /api/status`: what an operator or a user can see of a namespace.
+pub async fn show_status(request: RoutedRequest) -> Reply {
+    Ok(JsonText::serialize(&request.hub.status(VERSION, PROTOCOL_VERSION).await?))
+}
+
+/// `GET /api/config`: what the deployment offers to its web clients.
+pub async fn show_config(request: RoutedRequest) -> Reply {
     let origin = request.hub_origin();
     let config = &request.hub.config;
     let (push, vocabulary) = (&config.push, &config.vocabulary);
