@@ -6,8 +6,8 @@ use super::extract::RoutedRequest;
 use super::machines::{SessionType, check_worktree};
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
-use crate::hub::sessions::fork::ForkPoint;
 use crate::hub::sessions::modes::Setting;
+use crate::hub::sessions::resume::ForkPoint;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::wire::field_types::{optional_keyword, optional_scalar, scalar};
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::Error;
-use crate::hub::sessions::drafts::{Added, Draft};
+use crate::hub::sessions::messages::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::message::HeldMessage;
