@@ -7,7 +7,7 @@ use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply, acknowledge};
 use crate::hub::core::error::{Error, check_field};
-use crate::hub::sessions::drafts::{Added, Draft};
+use crate::hub::sessions::messages::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::message::HeldMessage;

@@ -1,5 +1,7 @@
 //! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
-//! period](crate::hub::core::peers::grace).
+//! period](crate::hub::core::peers::rpc).
+
+use std::borrow::Cow;
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
@@ -21,7 +23,7 @@ const MAX_CALL_ACK_ID: u32 = i32::MAX.cast_unsigned();
 impl Hub {
     /// Calls a method of a CLI with params as JSON text, and returns its result as JSON text.
     pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> RpcResult {
-        self.call_within(owner, method, params, self.config.rpc_timeout_ms).await
+        self.call_in_dialect(owner, method, self.config.rpc_timeout_ms, &|_| Cow::Borrowed(params)).await
     }
 
     /// Calls a method, and returns its result, or `{success: false, error}` for a failed call.
@@ -32,43 +34,33 @@ impl Hub {
         })
     }
 
-    /// Calls a method with another timeout than the configured one.
-    pub fn call_within<'a>(
-        &'a self,
-        owner: &'a Owner,
-        method: Method,
-        params: &'a str,
-        timeout_ms: u64,
-    ) -> BoxFuture<'a, RpcResult> {
-        Box::pin(async move {
-            let started_at = self.rt.now();
-            let result = match self.open_call(owner, method, timeout_ms).await {
-                Ok(call) => self.send_call(call, method, params).await,
-                Err(error) => Err(error),
-            };
-            self.measure_call(started_at, &result);
-            result
-        })
-    }
-
     /// Calls a method with params that `make_params` writes in the dialect of the CLI: the protocol's words, or those of the deployment's
     /// vocabulary. The name under which the CLI registered the method decides the dialect.
     pub fn call_in_dialect<'a>(
         &'a self,
         owner: &'a Owner,
         method: Method,
-        make_params: &'a (dyn Fn(Dialect) -> String + Send + Sync),
+        timeout_ms: u64,
+        make_params: &'a (dyn Fn(Dialect) -> Cow<'a, str> + Send + Sync),
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let started_at = self.rt.now();
-            let result = match self.open_call(owner, method, self.config.rpc_timeout_ms).await {
+            let result = match self.open_call(owner, method, timeout_ms).await {
                 Ok(call) => {
                     let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
                     self.send_call(call, method, &make_params(dialect)).await
                 }
                 Err(error) => Err(error),
             };
-            self.measure_call(started_at, &result);
+            let metrics = &self.telemetry.metrics;
+            metrics.count(match &result {
+                Ok(_) => Counter::CallAnswered,
+                Err(RpcError::TimedOut(_)) => Counter::CallTimedOut,
+                Err(RpcError::Disconnected(_)) => Counter::CallDisconnected,
+                Err(RpcError::NoHandler { .. }) => Counter::CallWithoutMethod,
+                Err(RpcError::InvalidResult(_)) => Counter::CallInvalid,
+            });
+            metrics.measure(DurationMetric::Call, self.rt.now().saturating_sub(started_at));
             result
         })
     }
@@ -90,18 +82,6 @@ impl Hub {
             let _ = frames_handled.await;
         }
         result
-    }
-
-    fn measure_call(&self, started_at: u64, result: &RpcResult) {
-        let metrics = &self.telemetry.metrics;
-        metrics.count(match result {
-            Ok(_) => Counter::CallAnswered,
-            Err(RpcError::TimedOut(_)) => Counter::CallTimedOut,
-            Err(RpcError::Disconnected(_)) => Counter::CallDisconnected,
-            Err(RpcError::NoHandler { .. }) => Counter::CallWithoutMethod,
-            Err(RpcError::InvalidResult(_)) => Counter::CallInvalid,
-        });
-        metrics.measure(DurationMetric::Call, self.rt.now().saturating_sub(started_at));
     }
 
     /// Opens a call, which the caller must send or cancel. If the CLI has just disconnected, waits until it reconnects.
@@ -190,8 +170,7 @@ impl Turn<'_> {
         }
         let reconnected =
             self.state.rpc.grace.wait_for_method(owner, method.as_str(), self.hub.rt.now(), wait_deadline);
-        let next = self.state.rpc.grace.next_deadline();
-        self.request_alarm(next);
+        self.request_alarm(self.state.rpc.grace.next_deadline());
         Err(reconnected)
     }
 }

@@ -2,9 +2,7 @@
 //! queue ends with the waiting lookups. So a lookup costs no query of its own, and only one group of lookups is in flight.
 
 use crate::hub::core::local_ids::{LocalIds, Seen};
-use crate::hub::core::sessions::before_images::Committed;
-use crate::hub::core::sessions::evictions::Key;
-use crate::hub::core::sessions::lookup::{LocalIdLookup, UnknownLocalId};
+use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
@@ -76,8 +74,8 @@ impl State {
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
         let durable_seq = match self.write_queue.committed_session(session) {
-            Some(Committed::Present(committed)) => committed.session.seq,
-            Some(Committed::Absent) => 0,
+            Some(Some(committed)) => committed.session.seq,
+            Some(None) => 0,
             None => entry.session.seq,
         };
         let is_unknown = entry.local_ids.as_ref().is_some_and(|ids| ids.look_up(local_id) == Seen::Unknown);

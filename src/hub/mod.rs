@@ -127,8 +127,10 @@ impl Hub {
     }
 
     /// Starts a background task.
-    fn spawn<F: Future<Output = ()> + Send + 'static>(self: &Arc<Self>, task: impl FnOnce(Arc<Self>) -> F) {
-        self.rt.spawn(Box::pin(task(Arc::clone(self))));
+    fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: impl FnOnce(Arc<Self>) -> F) {
+        if let Some(hub) = self.this.upgrade() {
+            self.rt.spawn(Box::pin(task(hub)));
+        }
     }
 
     fn new_id(&self) -> String {

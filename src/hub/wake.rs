@@ -13,8 +13,7 @@ use crate::hub::core::peers::connections::{Connections, Peer};
 use crate::hub::core::ports::{ConnId, Runtime};
 use crate::hub::core::push::state::{PUSH_KEY_PREFIX, PushState};
 use crate::hub::core::schedule::Schedule;
-use crate::hub::core::sessions::kept_requests::KeptRequests;
-use crate::hub::core::sessions::liveness::{Liveness, StoredDeadline};
+use crate::hub::core::sessions::liveness::{KeptRequests, Liveness, StoredDeadline};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{
     ACCESS_EPOCH, ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, PLACE, REACTIVATION, RETENTION,

@@ -1,7 +1,7 @@
 use serde::Serialize;
 
 use super::json::JsonObject;
-use super::large::InlineOrLarge;
+use super::large::{InlineOrLarge, VersionedField};
 use super::namespace::Namespace;
 use super::session::contains_id;
 
@@ -32,6 +32,22 @@ pub struct Machine {
 }
 
 impl Machine {
+    /// Returns a versioned field, and its version.
+    pub fn field(&self, field: VersionedField) -> (&InlineOrLarge, u64) {
+        match field {
+            VersionedField::RunnerState => (&self.runner_state, self.runner_state_version),
+            _ => (&self.metadata, self.metadata_version),
+        }
+    }
+
+    /// Returns a versioned field and its version for a change.
+    pub fn field_mut(&mut self, field: VersionedField) -> (&mut InlineOrLarge, &mut u64) {
+        match field {
+            VersionedField::RunnerState => (&mut self.runner_state, &mut self.runner_state_version),
+            _ => (&mut self.metadata, &mut self.metadata_version),
+        }
+    }
+
     pub fn new(id: String, namespace: Namespace, now: u64) -> Self {
         Self {
             id,

@@ -15,6 +15,8 @@ use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
 use crate::push::payload::Notification;
 use crate::store::write_queue::MemorySize;
+use crate::wire::cli::NAMESPACE;
+use crate::wire::socketio::{AckId, ack_frame};
 
 /// The answer to an event of a CLI.
 #[derive(Debug)]
@@ -24,6 +26,14 @@ pub struct Reply {
     pub on_commit: TextParts,
     /// The frame for a change that was not committed.
     pub on_failure: String,
+}
+
+impl Reply {
+    /// Creates the acknowledgement of an event, with the answers for a durable change and for a change that was not committed.
+    pub fn acknowledgement(conn: ConnId, ack: AckId, on_commit: &str, on_failure: &str) -> Self {
+        let frame = |answer| ack_frame(NAMESPACE, ack, &[answer]);
+        Self { conn, on_commit: frame(on_commit).into(), on_failure: frame(on_failure) }
+    }
 }
 
 /// What the hub does once a change is durable.

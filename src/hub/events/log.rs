@@ -30,11 +30,10 @@ impl Turn<'_> {
     pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
         let Some(last) = self.state.events.on_log_alarm(now) else { return };
         self.store_stream_head();
-        let Some(hub) = self.hub.this.upgrade() else { return };
-        self.hub.rt.spawn(Box::pin(async move {
+        self.hub.spawn(|hub| async move {
             // If the deletion fails, the next log deletes the rows, because their numbers are below its start.
             let _ = hub.db.batch(&mut vec![events::delete(&hub.config.namespace, last)]).await;
-        }));
+        });
     }
 
     pub(in crate::hub) fn restore_event_stream(&mut self) {

@@ -39,9 +39,7 @@ impl Turn<'_> {
             }
             Action::Gap(number) => self.send_gap_notice(number, None),
             Action::Read => {
-                if let Some(hub) = self.hub.this.upgrade() {
-                    self.hub.rt.spawn(Box::pin(hub.publish_missed_events_with_retries()));
-                }
+                self.hub.spawn(Hub::publish_missed_events_with_retries);
             }
         }
     }

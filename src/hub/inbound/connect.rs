@@ -11,7 +11,7 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::schedule::next_tick;
 use crate::hub::core::storage_keys;
 use crate::hub::inbound::admission::{NO_CONNECT, Outcome, TokenCheck, Verified};
-use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
+use crate::hub::inbound::replies::{Refusal, event_code, served_elsewhere, subject_of};
 use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
@@ -25,23 +25,6 @@ pub const MAX_SOCKETS: usize = 32_000;
 /// How many sockets without a token may wait for their CONNECT (PROTOCOL-CLI.md "The socket of a CLI").
 const MAX_UNAUTHENTICATED: usize = 200;
 const _: () = assert!(MAX_UNAUTHENTICATED < MAX_SOCKETS / 2 && MAX_SOCKETS < 32_768);
-
-/// The session or machine that CONNECT named, if any.
-enum NamedOwner {
-    Nothing,
-    Owned(String),
-    /// The id, and the code and the message of the error.
-    Refused(String, &'static str, String),
-}
-
-impl NamedOwner {
-    fn owned_id(&self) -> Option<String> {
-        match self {
-            Self::Owned(id) => Some(id.clone()),
-            Self::Nothing | Self::Refused(..) => None,
-        }
-    }
-}
 
 impl Hub {
     /// Whether the namespace may have another socket.
@@ -89,19 +72,7 @@ impl Hub {
         !turn.is_namespace_stored && turn.connections.is_empty()
     }
 
-    pub(in crate::hub) async fn on_connecting_frame(
-        self: &Arc<Self>,
-        conn: ConnId,
-        connecting: Connecting,
-        frame: &str,
-    ) {
-        match connecting.receive(frame) {
-            Ok(check) => self.on_connect(conn, check).await,
-            Err(outcome) => self.finish_step(conn, outcome),
-        }
-    }
-
-    async fn on_connect(self: &Arc<Self>, conn: ConnId, check: TokenCheck) {
+    pub(super) async fn on_connect(self: &Arc<Self>, conn: ConnId, check: TokenCheck) {
         let own_namespace = &self.config.namespace;
         let granted = match (check.token(), check.upgrade_credential()) {
             (Some(token), _) => self.verify_token(token).await,
@@ -121,7 +92,7 @@ impl Hub {
     }
 
     /// Performs the outcome of a frame that connected no CLI.
-    fn finish_step(&self, conn: ConnId, outcome: Outcome) {
+    pub(super) fn finish_step(&self, conn: ConnId, outcome: Outcome) {
         if outcome.is_refused {
             self.telemetry.log(LogLine::new(Level::Info, "connect-refused"));
         }
@@ -138,12 +109,23 @@ impl Hub {
     async fn connect(self: &Arc<Self>, conn: ConnId, verified: Verified) {
         self.store_namespace();
         let auth = &verified.auth;
-        let session = self.load_named(auth.session_id.clone().map(Owner::Session)).await;
-        let machine = self.load_named(auth.machine_id.clone().map(Owner::Machine)).await;
-        let (Ok(mut session), Ok(machine)) = (session, machine) else {
-            // The official client reconnects after a close, but not after a CONNECT_ERROR.
-            return self.turn().disconnect_to_resync([conn]);
-        };
+        let (session, machine) = (auth.session_id.clone(), auth.machine_id.clone());
+        let mut named: Vec<(Owner, Option<Refusal>)> = Vec::new();
+        for owner in session.map(Owner::Session).into_iter().chain(machine.map(Owner::Machine)) {
+            let loaded = match &owner {
+                Owner::Session(id) => self.load_session(id).await,
+                Owner::Machine(id) => self.load_machine(id).await,
+            };
+            let refusal = match loaded {
+                Ok(()) => None,
+                Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => {
+                    Some((event_code(&error), error.to_string()))
+                }
+                // The database can't be reached. The official client reconnects after a close, but not after a CONNECT_ERROR.
+                Err(_) => return self.turn().disconnect_to_resync([conn]),
+            };
+            named.push((owner, refusal));
+        }
         // During the load the token may have been revoked.
         if self.is_revoked(&verified.credential) {
             return self.finish_step(conn, verified.refuse_revoked());
@@ -153,15 +135,17 @@ impl Hub {
             if turn.connections.get(conn).is_none() {
                 return;
             }
-            if let Some(id) = session.owned_id()
-                && turn.connections.is_served_by_other(&Owner::Session(id.clone()), auth.installation_id.as_ref())
-            {
-                let (code, message) = SERVED_ELSEWHERE;
-                session = NamedOwner::Refused(id, code, message.to_owned());
+            for (owner, refusal) in named.iter_mut().filter(|(_, refusal)| refusal.is_none()) {
+                let is_elsewhere = turn.connections.is_served_by_other(owner, auth.installation_id.as_ref());
+                *refusal = is_elsewhere.then(served_elsewhere);
             }
+            let served_id = |kind| {
+                let served = named.iter().find(|(owner, refusal)| refusal.is_none() && Kind::of(owner) == kind);
+                served.map(|(owner, _)| owner.id().to_owned())
+            };
             let cli = Cli {
-                session: session.owned_id(),
-                machine: machine.owned_id(),
+                session: served_id(Kind::Session),
+                machine: served_id(Kind::Machine),
                 accepts_upload_chunks: auth.accepts_upload_chunks(),
                 installation: auth.installation_id.clone(),
                 token_device: verified.credential.device().map(str::to_owned),
@@ -172,30 +156,13 @@ impl Hub {
             turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
         self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
-        let named = [session.owned_id().map(Owner::Session), machine.owned_id().map(Owner::Machine)];
-        for owner in named.into_iter().flatten() {
-            self.record_activity(owner, conn).await;
+        for (owner, _) in named.iter().filter(|(_, refusal)| refusal.is_none()) {
+            self.record_activity(owner.clone(), conn).await;
         }
-        for (kind, named) in [(Kind::Session, session), (Kind::Machine, machine)] {
-            if let NamedOwner::Refused(id, code, message) = named {
-                self.turn().send_error_event(conn, &message, code, Some((kind.noun(), id.as_str())));
+        for (owner, refusal) in &named {
+            if let Some((code, message)) = refusal {
+                self.turn().send_error_event(conn, message, code, Some(subject_of(owner)));
             }
-        }
-    }
-
-    /// Loads the session or machine that CONNECT named. The error means that the database can't be reached.
-    async fn load_named(self: &Arc<Self>, owner: Option<Owner>) -> Result<NamedOwner, Error> {
-        let (loaded, id) = match owner {
-            Some(Owner::Session(id)) => (self.load_session(&id).await, id),
-            Some(Owner::Machine(id)) => (self.load_machine(&id).await, id),
-            None => return Ok(NamedOwner::Nothing),
-        };
-        match loaded {
-            Ok(()) => Ok(NamedOwner::Owned(id)),
-            Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => {
-                Ok(NamedOwner::Refused(id, event_code(&error), error.to_string()))
-            }
-            Err(error) => Err(error),
         }
     }
 }

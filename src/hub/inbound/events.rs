@@ -9,16 +9,17 @@ use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::state::AckTiming;
+use crate::hub::core::state::{AckTiming, State};
 use crate::hub::core::versioned::VersionedUpdate;
-use crate::hub::inbound::replies::{Rejection, Sender};
-use crate::hub::sessions::drafts::Draft;
+use crate::hub::inbound::replies::{Rejection, Sender, served_elsewhere, subject_of};
+use crate::hub::sessions::messages::Draft;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
+use crate::model::event::DeltaEvent;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, NewMessage, UpdateEvent, decode, is_update};
+use crate::wire::cli::{CliEvent, EventError, MessageDelta, NewMessage, UpdateEvent, decode, is_update};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::AckId;
 
@@ -66,17 +67,15 @@ impl Hub {
                 return self.turn().acknowledge_unknown(from);
             }
             Err(error) => {
-                let message = error.to_string();
-                return self
-                    .turn()
-                    .reject(from, &Rejection { code: "bad-payload", message, subject: None, quota: None });
+                let refusal = ("bad-payload", error.to_string());
+                return self.turn().reject(from, &Rejection::new(refusal, None));
             }
         };
         let mut owner = event.owner();
-        if let Some(session @ Owner::Session(id)) = &owner
-            && self.turn().connections.is_served_elsewhere(session, conn)
+        if let Some(owner) = &owner
+            && self.turn().connections.is_served_elsewhere(owner, conn)
         {
-            return self.turn().reject(from, &Rejection::served_elsewhere(id));
+            return self.turn().reject(from, &Rejection::new(served_elsewhere(), Some(subject_of(owner))));
         }
         let mut ignored = Vec::new();
         let result = match event {
@@ -104,9 +103,8 @@ impl Hub {
                     owner = registered;
                     Ok((Activity::Active, Some(AckTiming::Now)))
                 }
-                Err((code, message)) => {
-                    let subject = Some(("rpc", rpc.method.as_str()));
-                    return self.turn().reject(from, &Rejection { code, message, subject, quota: None });
+                Err(refusal) => {
+                    return self.turn().reject(from, &Rejection::new(refusal, Some(("rpc", &rpc.method))));
                 }
             },
             CliEvent::RpcUnregister(rpc) => {
@@ -127,10 +125,27 @@ impl Hub {
     }
 
     async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
-        self.check_message_size(&message)?;
+        self.check_room_for_copy(message.payload_bytes())?;
         let content = message.content();
         let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
         self.append_message(draft).await.map(|_| ())
+    }
+
+    /// Sends a delta to the web clients that receive the session's messages, or drops it.
+    async fn on_message_delta(self: &Arc<Self>, delta: &MessageDelta) -> Result<(), Error> {
+        self.load_session(&delta.sid).await?;
+        let mut turn = self.turn();
+        let State { live_texts, memory_reservations, connections, .. } = &mut *turn;
+        let MessageDelta { sid, id, kind, .. } = delta;
+        let Some((offset, text)) = live_texts.receive(delta, self.rt.now(), memory_reservations) else {
+            return Ok(());
+        };
+        let clients: Vec<_> = connections.subscribers_of_session(sid).collect();
+        if !clients.is_empty() && turn.ensure_write_queue_has_room(0).is_ok() {
+            let delta = DeltaEvent { session_id: sid, id, offset, text: &text, kind: *kind };
+            turn.send_delta(&clients, &delta.encode());
+        }
+        Ok(())
     }
 
     async fn on_update(self: &Arc<Self>, from: Sender, arrived_at: u64, update: UpdateEvent<'_>) -> Result<(), Error> {
@@ -139,7 +154,8 @@ impl Hub {
         if let Owner::Session(_) = owner {
             self.turn().restart_deadline_on_arrival(owner.clone(), conn, arrived_at);
         }
-        let value = self.copy_value(value)?;
+        self.check_room_for_copy(value.get().len())?;
+        let value = Json::from(value);
         let update = VersionedUpdate { id: owner.id(), field, expected_version, value, from: conn, ack };
         match &owner {
             Owner::Session(_) => self.update_session(&update).await,
@@ -150,15 +166,18 @@ impl Hub {
     /// Records what a handled event shows about its owner.
     async fn handle_activity(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
         match activity {
-            Activity::Nothing => return,
-            Activity::Ended => return self.turn().remove_served(conn, &owner),
-            Activity::Served | Activity::Alive | Activity::Active => self.turn().add_served(conn, owner.clone()),
-        }
-        // Must follow `add_served`: the attachment stores times only for the sessions and machines that the socket serves.
-        match activity {
-            Activity::Alive => self.turn().restart_deadline_on_arrival(owner, conn, arrived_at),
-            Activity::Active => self.record_activity(owner, conn).await,
-            Activity::Nothing | Activity::Served | Activity::Ended => {}
+            Activity::Nothing => {}
+            Activity::Ended => self.turn().remove_served(conn, &owner),
+            Activity::Served => self.turn().add_served(conn, &owner),
+            // The time must follow `add_served`: the attachment stores times only for what the socket serves.
+            Activity::Alive => {
+                self.turn().add_served(conn, &owner);
+                self.turn().restart_deadline_on_arrival(owner, conn, arrived_at);
+            }
+            Activity::Active => {
+                self.turn().add_served(conn, &owner);
+                self.record_activity(owner, conn).await;
+            }
         }
     }
 
@@ -172,26 +191,21 @@ impl Hub {
         }
     }
 
-    /// Copies a value out of its frame. If the write queue has no room for a large value, refuses the value before the copy.
-    fn copy_value(&self, value: &RawValue) -> Result<Json, Error> {
-        if value.get().len() > MAX_INLINE_BYTES {
-            self.turn().ensure_write_queue_has_room(value.get().len())?;
-        }
-        Ok(Json::from(value))
+    /// Refuses a large value if the write queue has no room for a copy. Call this before the value is copied out of its frame.
+    fn check_room_for_copy(&self, bytes: usize) -> Result<(), Error> {
+        if bytes > MAX_INLINE_BYTES { self.turn().ensure_write_queue_has_room(bytes) } else { Ok(()) }
     }
 
     /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change
     /// sends the acknowledgement. `ignored`: the names of the event's invalid fields.
     fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
+        let (Some(timing), Some(reply)) = (timing, from.reply(ignored)) else { return };
         match timing {
-            Some(AckTiming::Now) => self.turn().acknowledge_now(from, ignored),
-            Some(AckTiming::OnCommit) => {
-                if let Some(reply) = from.ok_on_commit(ignored) {
-                    self.turn().write_queue.on_commit(Effect::Reply(reply));
-                    self.start_commit();
-                }
+            AckTiming::Now => self.turn().send_committed_reply(reply),
+            AckTiming::OnCommit => {
+                self.turn().write_queue.on_commit(Effect::Reply(reply));
+                self.start_commit();
             }
-            None => {}
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in order,
-//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames.
+//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames. A pong shows
+//! that a CLI is connected, and has read everything that was sent before the ping.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -13,8 +14,8 @@ use crate::hub::inbound::admission::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;
+use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
-use crate::model::owner::Owner;
 use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
@@ -31,9 +32,9 @@ const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 /// The close reason of the socket with the largest queue when there is no memory for a frame.
 const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
-fn keep_alive_owner(frame: &str) -> Option<Owner> {
-    cli::decode_frame(frame, &["session-alive", "machine-alive"])?.owner()
-}
+/// After this time, in milliseconds, the hub disconnects a CLI that has not answered a ping: at the second tick after the ping. Half an
+/// interval less than 60 s, because alarms are early or late by some milliseconds, and the next tick comes only after 90 s.
+const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS - PING_INTERVAL_MS / 2;
 
 impl State {
     /// Returns the socket with the most queued bytes, counting a frame of `bytes` that has arrived on `conn`. `None` if `conn` is
@@ -47,19 +48,12 @@ impl State {
     }
 }
 
-/// When an admitted frame is handled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum FrameOrder {
-    /// Now; later frames of the socket are queued.
-    Now,
-    /// After the earlier frames of its socket.
-    AfterEarlier,
-}
-
 /// A frame that may be copied into wasm memory. The caller must pass it to [`Hub::on_admitted_text`], or its socket stays busy.
 #[derive(Debug)]
 pub struct AdmittedFrame {
-    order: FrameOrder,
+    /// Whether the frame is handled at once, and later frames of the socket are queued. Otherwise it is handled after the earlier frames
+    /// of its socket.
+    is_first: bool,
     /// The bytes that were added to
     /// [`unreserved_frame_bytes`](crate::hub::core::memory::MemoryReservations::unreserved_frame_bytes) for the frame.
     unreserved_bytes: usize,
@@ -69,35 +63,30 @@ impl Hub {
     /// Waits for memory for a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: the socket
     /// was closed, or the hub closes it because the frame is too large or because there is no memory.
     pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
-        let order = {
+        let is_first = {
             let mut turn = self.turn();
             let connection = turn.connections.get_mut(conn)?;
             if matches!(connection.peer, Peer::Connecting(_)) && bytes > MAX_UNAUTHENTICATED_FRAME_BYTES {
                 turn.disconnect(conn, 1009, FRAME_TOO_LARGE);
                 return None;
             }
-            match std::mem::replace(&mut connection.is_busy, true) {
-                false => FrameOrder::Now,
-                true => FrameOrder::AfterEarlier,
-            }
+            !std::mem::replace(&mut connection.is_busy, true)
         };
         self.turn().record_frame(conn);
         let memory_bytes = bytes + FRAME_OVERHEAD_BYTES;
-        if order == FrameOrder::Now && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
-            return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
+        if is_first && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
+            return Some(AdmittedFrame { is_first, unreserved_bytes: memory_bytes });
         }
-        if self.budget().make_room(memory_bytes)
-            || order == FrameOrder::Now && self.wait_for_frame_memory(memory_bytes).await
-        {
-            return Some(AdmittedFrame { order, unreserved_bytes: 0 });
+        if self.budget().make_room(memory_bytes) || is_first && self.wait_for_frame_memory(memory_bytes).await {
+            return Some(AdmittedFrame { is_first, unreserved_bytes: 0 });
         }
-        if order == FrameOrder::Now && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
-            return Some(AdmittedFrame { order, unreserved_bytes: memory_bytes });
+        if is_first && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
+            return Some(AdmittedFrame { is_first, unreserved_bytes: memory_bytes });
         }
         let mut turn = self.turn();
         let largest = turn.largest_sender(conn, memory_bytes)?;
         turn.disconnect(largest, 1008, NO_MEMORY_FOR_FRAMES);
-        (largest != conn).then_some(AdmittedFrame { order, unreserved_bytes: 0 })
+        (largest != conn).then_some(AdmittedFrame { is_first, unreserved_bytes: 0 })
     }
 
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough. Returns `false` at once if another
@@ -125,21 +114,21 @@ impl Hub {
 
     /// Handles a text frame after [`admit_frame`](Self::admit_frame).
     pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, admitted: AdmittedFrame, frame: String) {
-        if admitted.order == FrameOrder::AfterEarlier && self.on_answer(conn, &frame) {
+        if !admitted.is_first && self.on_answer(conn, &frame) {
             return;
         }
         let frame = QueuedFrame { text: frame, arrived_at: self.rt.now() };
         {
             let mut turn = self.turn();
             let State { connections, memory_reservations, .. } = &mut *turn;
-            if admitted.order == FrameOrder::AfterEarlier {
+            if !admitted.is_first {
                 let Some(connection) = connections.get_mut(conn) else { return };
                 memory_reservations.frames.grow(frame.memory_bytes());
-                let keep_alive_owner =
-                    keep_alive_owner(&frame.text).filter(|_| matches!(connection.peer, Peer::Cli(_)));
-                let arrived_at = frame.arrived_at;
+                let keep_alive = cli::decode_frame(&frame.text, &["session-alive", "machine-alive"]);
+                let keep_alive = keep_alive.filter(|_| matches!(connection.peer, Peer::Cli(_)));
+                let (owner, arrived_at) = (keep_alive.and_then(|event| event.owner()), frame.arrived_at);
                 connection.queue.push(frame);
-                if let Some(owner) = keep_alive_owner {
+                if let Some(owner) = owner {
                     turn.restart_deadline_on_arrival(owner, conn, arrived_at);
                 }
                 return;
@@ -177,8 +166,9 @@ impl Hub {
                 None => return,
             }
         };
-        match connecting {
-            Some(connecting) => self.on_connecting_frame(conn, connecting, &frame.text).await,
+        match connecting.map(|connecting| connecting.receive(&frame.text)) {
+            Some(Ok(check)) => self.on_connect(conn, check).await,
+            Some(Err(outcome)) => self.finish_step(conn, outcome),
             None => self.on_cli_frame(conn, frame).await,
         }
     }
@@ -232,6 +222,45 @@ impl Hub {
             }
         }
     }
+
+    /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.
+    pub(in crate::hub) fn ping_clis(&self) {
+        let now = self.rt.now();
+        let mut silent = Vec::new();
+        {
+            let mut turn = self.turn();
+            let conns: Vec<ConnId> = turn.connections.clis().map(|(conn, _)| conn).collect();
+            let mut to_ping = Vec::with_capacity(conns.len());
+            for conn in conns {
+                let Some(connection) = turn.connections.get_mut(conn) else { continue };
+                let Peer::Cli(cli) = &mut connection.peer else { continue };
+                connection.send_window.record_ping();
+                match cli.unanswered_since {
+                    Some(since) if now >= since + PONG_TIMEOUT_MS => {
+                        silent.push(conn);
+                        continue;
+                    }
+                    Some(_) => {}
+                    None => {
+                        cli.unanswered_since = Some(now);
+                        self.write_attachment(conn, &connection.peer);
+                    }
+                }
+                to_ping.push(conn);
+            }
+            self.rt.send(&to_ping, engineio::PING_FRAME);
+        }
+        for conn in silent {
+            self.turn().disconnect(conn, 1001, "Ping timeout");
+        }
+    }
+
+    /// Handles a pong: the CLI has read everything sent before the ping.
+    pub(in crate::hub) fn on_pong(&self, conn: ConnId) {
+        if let Some(connection) = self.turn().connections.get_mut(conn) {
+            connection.send_window.acknowledge();
+        }
+    }
 }
 
 impl Turn<'_> {
@@ -244,5 +273,14 @@ impl Turn<'_> {
     fn close_invalid(&mut self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) {
         self.hub.telemetry.log(LogLine::new(Level::Debug, "socket-closed").text("error", &error.to_string()));
         self.disconnect(conn, code, reason);
+    }
+
+    /// Records a received frame: like a pong, it shows that the CLI is connected.
+    pub(in crate::hub) fn record_frame(&mut self, conn: ConnId) {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return };
+        let Peer::Cli(cli) = &mut connection.peer else { return };
+        if cli.unanswered_since.take().is_some() {
+            self.hub.write_attachment(conn, &connection.peer);
+        }
     }
 }

@@ -4,6 +4,5 @@ pub mod admission;
 pub mod connect;
 pub mod events;
 pub mod frames;
-pub mod pings;
 pub mod registrations;
 pub mod replies;

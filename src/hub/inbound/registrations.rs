@@ -2,15 +2,15 @@
 //! across hibernation.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::error::Error;
 use crate::hub::core::peers::cli::{Cli, ServedOwner};
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
-use crate::hub::inbound::replies::{SERVED_ELSEWHERE, event_code};
+use crate::hub::inbound::replies::{Refusal, event_code, served_elsewhere, subject_of};
 use crate::hub::turn::Turn;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -69,9 +69,6 @@ impl State {
 const TOO_MANY_SERVED: &str = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates \
     of this one. Use a socket for each session.";
 
-/// The code and the message of a refused registration.
-type Refusal = (&'static str, String);
-
 impl Hub {
     /// Registers a method of a session or machine for a socket of the same namespace. Returns the session or machine; `None` if
     /// the socket has closed.
@@ -87,8 +84,7 @@ impl Hub {
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(access_denied)?;
         if turn.connections.is_served_elsewhere(&owner, conn) {
-            let (code, message) = SERVED_ELSEWHERE;
-            return Err((code, message.to_owned()));
+            return Err(served_elsewhere());
         }
         cli.add_method(name, vocabulary);
         let cli = turn.shrink_to_attachment(cli, &owner).ok_or_else(|| {
@@ -97,8 +93,7 @@ impl Hub {
             ("too-many-methods", message.to_owned())
         })?;
         let replaced = turn.rpc.register(owner.clone(), method, name, conn, self.rt.now());
-        let next = turn.rpc.grace.next_deadline();
-        turn.request_alarm(next);
+        turn.request_alarm(turn.rpc.grace.next_deadline());
         turn.set_served(conn, cli);
         if method == Method::KillSession.as_str() {
             self.kill_if_archived(owner.id());
@@ -145,20 +140,20 @@ impl Hub {
 impl Turn<'_> {
     /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
     /// CLI gets an error if the socket's attachment has no room.
-    pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: Owner) {
+    pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: &Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
-        if self.state.connections.clis_of_owner(&owner).contains(&conn) {
+        if self.state.connections.clis_of_owner(owner).contains(&conn) {
             return;
         }
-        let subject = Some((Kind::of(&owner).noun(), owner.id()));
+        let subject = Some(subject_of(owner));
         // Another installation may have begun to serve the session while the event of this socket was handled.
-        if self.state.connections.is_served_elsewhere(&owner, conn) {
-            let (code, message) = SERVED_ELSEWHERE;
-            return self.send_error_event(conn, message, code, subject);
+        if self.state.connections.is_served_elsewhere(owner, conn) {
+            let (code, message) = served_elsewhere();
+            return self.send_error_event(conn, &message, code, subject);
         }
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
-        match self.state.shrink_to_attachment(cli, &owner) {
+        match self.state.shrink_to_attachment(cli, owner) {
             Some(cli) => self.set_served(conn, cli),
             None => self.send_error_event(conn, TOO_MANY_SERVED, "too-many-served", subject),
         }
@@ -206,12 +201,7 @@ impl Turn<'_> {
         if self.state.unwritten_attachments.len() > 1 {
             return;
         }
-        let hub = Weak::clone(&self.hub.this);
-        self.hub.rt.spawn(Box::pin(async move {
-            if let Some(hub) = hub.upgrade() {
-                hub.write_attachments_after_burst().await;
-            }
-        }));
+        self.hub.spawn(|hub| async move { hub.write_attachments_after_burst().await });
     }
 
     fn remove_method(&mut self, conn: ConnId, name: &str) {

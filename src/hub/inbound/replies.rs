@@ -11,10 +11,20 @@ use crate::wire::socketio::{self, AckId};
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
 const STORAGE_RETRY_MS: u64 = 60_000;
 
-pub const SERVED_ELSEWHERE: (&str, &str) = (
-    "served-elsewhere",
-    "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.",
-);
+/// The code and the message of an error.
+pub type Refusal = (&'static str, String);
+
+pub fn served_elsewhere() -> Refusal {
+    let message = "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.";
+    ("served-elsewhere", message.to_owned())
+}
+
+/// The scope of an event (`session`, `machine` or `rpc`), and the id of the session or machine, or the name of the method.
+pub type Subject<'a> = (&'static str, &'a str);
+
+pub fn subject_of(owner: &Owner) -> Subject<'_> {
+    (Kind::of(owner).noun(), owner.id())
+}
 
 /// The sender of an event, with the acknowledgement that it requested.
 #[derive(Clone, Copy)]
@@ -29,8 +39,7 @@ pub struct Sender {
 pub struct Rejection<'a> {
     pub code: &'static str,
     pub message: String,
-    /// The scope of the event (`session`, `machine` or `rpc`), and the id of the session or machine, or the name of the method.
-    pub subject: Option<(&'static str, &'a str)>,
+    pub subject: Option<Subject<'a>>,
     /// The quota of the namespace that refuses the event for now.
     pub quota: Option<QuotaExceeded>,
 }
@@ -44,38 +53,23 @@ impl<'a> Rejection<'a> {
             _ => None,
         };
         let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
-        let subject = owner.map(|owner| (Kind::of(owner).noun(), owner.id()));
-        Self { code: event_code(error), message: error.to_string(), subject, quota }
+        Self { quota, ..Self::new((event_code(error), error.to_string()), owner.map(subject_of)) }
     }
 
-    /// Creates the rejection of an event about a session that another installation serves.
-    pub fn served_elsewhere(session: &'a str) -> Self {
-        let (code, message) = SERVED_ELSEWHERE;
-        Self { code, message: message.into(), subject: Some((Kind::Session.noun(), session)), quota: None }
+    pub fn new((code, message): Refusal, subject: Option<Subject<'a>>) -> Self {
+        Self { code, message, subject, quota: None }
     }
 }
 
 impl Sender {
-    /// Returns the answer to an event whose change is not durable yet. `ignored`: the names of the event's invalid fields.
-    pub fn ok_on_commit(self, ignored: &[&str]) -> Option<Reply> {
-        let ack = self.ack?;
+    /// Returns the answer to a handled event. `ignored`: the names of the event's invalid fields.
+    pub fn reply(self, ignored: &[&str]) -> Option<Reply> {
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);
-        Some(Reply {
-            conn: self.conn,
-            on_commit: ack_frame(ack, &ok_ack(ignored)).into(),
-            on_failure: ack_frame(ack, &failed),
-        })
+        Some(Reply::acknowledgement(self.conn, self.ack?, &ok_ack(ignored), &failed))
     }
 }
 
 impl Turn<'_> {
-    /// Acknowledges an event that changed nothing. `ignored`: the names of the event's invalid fields.
-    pub(super) fn acknowledge_now(&mut self, from: Sender, ignored: &[&str]) {
-        if let Some(ack) = from.ack {
-            self.send_frame(from.conn, &ack_frame(ack, &ok_ack(ignored)));
-        }
-    }
-
     /// Acknowledges an event that the protocol does not have, without an argument.
     pub(super) fn acknowledge_unknown(&mut self, from: Sender) {
         if let Some(ack) = from.ack {
@@ -92,21 +86,17 @@ impl Turn<'_> {
                 true => update_rejected(message, code),
                 false => message_rejected(message, code, *quota),
             };
-            self.send_frame(from.conn, &ack_frame(ack, &answer));
+            self.send_frame(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[&answer]));
         }
         if from.ack.is_none() || matches!(*code, "access-denied" | "not-found" | "served-elsewhere") {
             self.send_error_event(from.conn, message, code, *subject);
         }
     }
 
-    pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<(&str, &str)>) {
+    pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<Subject<'_>>) {
         let event = error_event(message, code, subject);
         self.send_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
     }
-}
-
-fn ack_frame(ack: AckId, answer: &str) -> String {
-    socketio::ack_frame(NAMESPACE, ack, &[answer])
 }
 
 pub fn event_code(error: &Error) -> &'static str {

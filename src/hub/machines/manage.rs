@@ -1,4 +1,6 @@
-//! Registering machines.
+//! Registering and changing machines: their versioned fields (metadata and runner state), and whether they are online. An update names
+//! the version that it is based on (optimistic concurrency). Each change increments the version, and is sent to CLIs and web clients. The
+//! runner sends `machine-alive` (PROTOCOL-CLI.md "Liveness"); only changes are written to the database.
 
 use std::sync::Arc;
 
@@ -7,21 +9,27 @@ use futures::channel::oneshot::{self, Receiver};
 use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind, check_size};
-use crate::hub::core::sessions::before_images::{BeforeImages, Committed};
-use crate::hub::core::state::State;
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::sessions::cached_session::{BeforeImages, HubQueue};
+use crate::hub::core::state::{AckTiming, State};
+use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::machines::load::to_listed;
-use crate::hub::machines::updates::get_field;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::interrupted;
+use crate::hub::write::large::incomplete_value;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_MACHINE_BYTES, MAX_MACHINES};
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, VersionedField};
 use crate::model::machine::Machine;
 use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
 
 /// The longest machine id, in bytes.
 const MAX_MACHINE_ID_BYTES: usize = 255;
+
+/// A machine's value of at most this size, in bytes, is never stored as a large value, so it is always in memory.
+const SMALL_VALUE_BYTES: usize = 4_000;
 
 impl Hub {
     /// Registers a machine, or updates the fields that changed since its last registration (`POST /cli/machines`).
@@ -78,6 +86,77 @@ impl Hub {
         }
         self.flush().await
     }
+
+    /// Updates the metadata or the runner state of a machine for a CLI.
+    pub async fn update_machine(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+        let VersionedUpdate { id, field, value, .. } = update;
+        if *field == VersionedField::MachineMetadata && !value.is_object() {
+            return Err(Error::field("metadata", "Field `metadata` must be an object."));
+        }
+        check_size(field.name(), value, MAX_CONTENT_BYTES)?;
+        self.load_machine(id).await?;
+        let large = {
+            let mut turn = self.turn();
+            turn.ensure_write_queue_has_room(value.text().len())?;
+            let (stored, version) = turn.cache.machine(id)?.field(*field);
+            if version == update.expected_version {
+                turn.apply_machine_update(update, version + 1)?;
+                None
+            } else if let Some(large) = stored.large() {
+                Some((large.clone(), version))
+            } else {
+                let value = TextParts::value(stored.json().cloned());
+                turn.reply_on_commit(update.reply(false, version, value));
+                None
+            }
+        };
+        if let Some((large, version)) = large {
+            let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
+            let reply = update.reply(false, version, TextParts::value(Some(value)));
+            reply.into_iter().for_each(|reply| self.turn().send_committed_reply(reply));
+            return Ok(());
+        }
+        self.start_commit();
+        Ok(())
+    }
+
+    /// Records that an event of a CLI that names the machine arrived at `at`. An offline machine comes online.
+    pub(in crate::hub) async fn record_machine_activity(
+        self: &Arc<Self>,
+        id: &str,
+        from: ConnId,
+        at: u64,
+    ) -> Result<AckTiming, Error> {
+        let owner = Owner::Machine(id.to_owned());
+        self.turn().restart_deadline_on_arrival(owner.clone(), from, at);
+        self.load_machine(id).await?;
+        let timing = {
+            let mut turn = self.turn();
+            turn.restart_deadline_on_activity(owner, from, at);
+            let was_active = turn.change_machine(id, self.rt.now(), |machine, _| {
+                machine.active_at = machine.active_at.max(at);
+                std::mem::replace(&mut machine.active, true)
+            })?;
+            turn.ack_timing(!was_active)
+        };
+        self.start_commit();
+        Ok(timing)
+    }
+
+    /// Takes a machine offline after its deadline, unless activity has moved the deadline.
+    pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        let owner = Owner::Machine(id.to_owned());
+        self.load_machine(id).await?;
+        let mut turn = self.turn();
+        if !turn.liveness.is_expired(&owner) {
+            return Ok(());
+        }
+        turn.change_machine(id, self.rt.now(), |machine, _| machine.active = false)?;
+        turn.liveness.stop(&owner);
+        // Queued even if the machine is offline in memory, as for a session.
+        turn.write_queue.on_commit(Effect::BecameInactive(owner));
+        Ok(())
+    }
 }
 
 impl Turn<'_> {
@@ -96,17 +175,13 @@ impl Turn<'_> {
         let namespace = &hub.config.namespace;
         let mut machine = Machine { seq: 1, ..Machine::new(id.to_owned(), namespace.clone(), now) };
         for (field, value) in fields {
-            let value = InlineOrLarge::from_inline(Some(value.clone()));
-            match field {
-                VersionedField::RunnerState => machine.runner_state = value,
-                _ => machine.metadata = value,
-            }
+            *machine.field_mut(*field).0 = InlineOrLarge::from_inline(Some(value.clone()));
         }
         let (sender, added) = oneshot::channel();
         let publish = Effect::Publish(Event::machine_updated(id, &to_listed(&machine)));
         let effects = vec![Effect::AddMachine(Box::new(machine.clone())), publish, Effect::Resolve(sender)];
         let mut before = BeforeImages::default();
-        before.machines.insert(id.to_owned(), Committed::Absent);
+        before.machines.insert(id.to_owned(), None);
         write_queue.add_machine(namespace, &machine, effects, before);
         Some(added)
     }
@@ -126,13 +201,45 @@ impl Turn<'_> {
         }
         let machine = self.state.cache.machine(id)?;
         let changed = fields.into_iter().filter_map(|(field, value)| {
-            let current = get_field(machine, field);
+            let (stored, version) = machine.field(field);
             // A large value is not in memory, so it can't be compared and counts as changed.
-            let is_changed = current.stored.inline() != Some(&value);
-            is_changed.then(|| (field, current.version + u64::from(!is_new), Some(value)))
+            let is_changed = stored.inline() != Some(&value);
+            is_changed.then(|| (field, version + u64::from(!is_new), Some(value)))
         });
         let changed: Vec<_> = changed.collect();
         self.set_machine_fields(id, changed)
+    }
+
+    /// Sets a field, and queues the write, the event, the update for the other CLIs, and the reply.
+    fn apply_machine_update(&mut self, update: &VersionedUpdate<'_>, version: u64) -> Result<(), Error> {
+        let VersionedUpdate { id, field, .. } = *update;
+        let value = Some(update.value.clone()).filter(|value| !value.is_null());
+        self.set_machine_fields(id, [(field, version, value.clone())])?;
+        let value = TextParts::queued_value(field, value);
+        self.queue_update(Owner::Machine(id.to_owned()), Some(update.from), field, version, value.clone());
+        self.state.reply_on_commit(update.reply(true, version, value));
+        Ok(())
+    }
+
+    /// Sets fields to values with these versions. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above
+    /// [`SMALL_VALUE_BYTES`] becomes a large value, of which memory holds only an excerpt.
+    pub(super) fn set_machine_fields(
+        &mut self,
+        id: &str,
+        fields: impl IntoIterator<Item = (VersionedField, u64, Option<Json>)>,
+    ) -> Result<(), Error> {
+        let (hub, now) = (self.hub, self.hub.rt.now());
+        let mut bytes = self.state.cache.machine_bytes();
+        self.state.change_machine(id, now, |m, write_queue| {
+            for (field, new_version, new_value) in fields {
+                bytes += new_value.as_ref().map_or(0, |value| value.text().len());
+                let is_full = bytes > MAX_MACHINE_BYTES;
+                let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.max_inline_bytes() };
+                let (current, version) = m.field_mut(field);
+                *version = new_version;
+                hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
+            }
+        })
     }
 }
 
@@ -151,5 +258,24 @@ impl State {
         cache.remove_machine(&id, write_queue.queued_images());
         write_queue.delete_machine(&id);
         Ok(())
+    }
+
+    /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
+    pub(super) fn change_machine<T>(
+        &mut self,
+        id: &str,
+        now: u64,
+        change: impl FnOnce(&mut Machine, &mut HubQueue) -> T,
+    ) -> Result<T, Error> {
+        let machine = self.cache.machine_mut(id, &mut self.write_queue)?;
+        let before = machine.clone();
+        let result = change(machine, &mut self.write_queue);
+        if *machine != (Machine { active_at: machine.active_at, ..before }) {
+            (machine.seq, machine.updated_at) = (machine.seq + 1, now);
+            let event = Event::machine_updated(id, &to_listed(machine));
+            self.write_queue.queue_machine(id);
+            self.write_queue.on_commit(Effect::Publish(event));
+        }
+        Ok(result)
     }
 }

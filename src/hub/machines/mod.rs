@@ -3,6 +3,4 @@
 
 pub mod load;
 pub mod manage;
-pub mod presence;
 pub mod spawn;
-pub mod updates;

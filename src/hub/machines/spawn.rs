@@ -80,18 +80,18 @@ impl Hub {
         let takes_model_modes = vocabulary.agent_of_flavor(Some(&params.agent)).accepts_model_modes();
         let make_params = |dialect| {
             if is_listed {
-                return Json::of(params).text().to_owned();
+                return Json::of(params).text().to_owned().into();
             }
             let model = params.model.as_ref().map(|model| match takes_model_modes {
                 true => vocabulary.model_in(dialect, model),
                 false => model.clone(),
             });
             let agent = vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&SpawnParams { agent, model, ..params.clone() }).text().to_owned()
+            Json::of(&SpawnParams { agent, model, ..params.clone() }).text().to_owned().into()
         };
         let owner = Owner::Machine(machine.to_owned());
-        let result = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await?;
-        Ok(parse_spawn_result(&result))
+        let result = self.call_in_dialect(&owner, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
+        Ok(parse_spawn_result(&result.await?))
     }
 
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.

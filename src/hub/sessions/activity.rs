@@ -42,23 +42,6 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Sets since when a session waits to be seen; `None`: a person has seen it.
-    pub(in crate::hub) fn set_unseen_since(&mut self, id: &str, since: Option<u64>) -> Result<(), Error> {
-        if self.state.cache.require_entry(id)?.session.unseen_since != since {
-            self.state.change_session(id, |session| session.unseen_since = since)?;
-        }
-        Ok(())
-    }
-
-    /// Records that a session waits to be seen since `now`, unless it already waits or is archived.
-    pub(in crate::hub) fn record_unseen(&mut self, id: &str, now: u64) -> Result<(), Error> {
-        let session = &self.state.cache.require_entry(id)?.session;
-        match session.unseen_since.is_none() && !session.metadata_fields().is_archived() {
-            true => self.set_unseen_since(id, Some(now)),
-            false => Ok(()),
-        }
-    }
-
     /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
     /// active; if it was, the caller must call `Hub::cancel_archived`.
     pub(in crate::hub) fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {

@@ -5,8 +5,7 @@ use serde::Serialize;
 
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::sessions::before_images::HubQueue;
-use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
 use crate::hub::core::state::State;
 use crate::hub::write::large::without_large;
 use crate::model::event::Event;
@@ -173,18 +172,13 @@ impl State {
         let entry = self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))?;
         let before = entry.session.clone();
         let result = change(entry, &mut self.write_queue);
-        self.queue_difference(&before, state)?;
-        Ok(result)
-    }
-
-    fn queue_difference(&mut self, before: &Session, state: Changes<'_>) -> Result<(), Error> {
-        let changes = Changes::between(before, &self.cache.require_entry(&before.id)?.session, state);
+        let changes = Changes::between(&before, &entry.session, state);
         if !changes.is_empty() {
-            let (columns, event) = (changes.columns(), Event::session_updated(&before.id, &changes));
-            columns.into_iter().for_each(|columns| self.write_queue.queue_session(&before.id, columns));
+            let (columns, event) = (changes.columns(), Event::session_updated(id, &changes));
+            columns.into_iter().for_each(|columns| self.write_queue.queue_session(id, columns));
             self.write_queue.on_commit(Effect::Publish(event));
         }
-        Ok(())
+        Ok(result)
     }
 
     /// Publishes fields of a session without a write. The event follows the changes queued so far, because it may contain counters

@@ -7,8 +7,7 @@ use serde_json::value::RawValue;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::sessions::before_images::HubQueue;
-use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::state::State;
 use crate::hub::push::notify::permission_notification;
@@ -21,7 +20,6 @@ use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
-use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 /// The largest total size of pending permission requests, in bytes: all are completed at once when a session ends.
 const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
@@ -61,9 +59,9 @@ impl Turn<'_> {
     /// Queues the update for the session's CLIs. `value` is the current metadata. Returns the version of the metadata.
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let version = self.state.cache.require_entry(id)?.session.metadata_version;
-        let versioned = Some(Versioned::new(version));
-        let body = UpdateBody::UpdateSession { sid: id, metadata: versioned, agent_state: None };
-        self.queue_update(id, from, &body, TextParts::queued_value(VersionedField::Metadata, Some(value)));
+        let field = VersionedField::Metadata;
+        let (owner, text) = (Owner::Session(id.to_owned()), TextParts::queued_value(field, Some(value)));
+        self.queue_update(owner, from, field, version, text);
         Ok(version)
     }
 
@@ -101,23 +99,12 @@ impl Turn<'_> {
             (version, notification)
         };
         let (version, notification) = self.state.change_entry(id, changes, change)?;
-        let versioned = Some(Versioned::new(version));
-        let body = UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: versioned };
-        self.queue_update(id, from, &body, text);
+        self.queue_update(Owner::Session(id.to_owned()), from, VersionedField::AgentState, version, text);
         notification
             .into_iter()
             .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
         self.start_request_retention(id)?;
         Ok(version)
-    }
-
-    /// Queues an update with the value `text` for a session's CLIs except `from`.
-    fn queue_update(&mut self, id: &str, except: Option<ConnId>, body: &UpdateBody<'_>, text: TextParts) {
-        let now = self.hub.rt.now();
-        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, body);
-        // Replaces the null value, so that the frame shares the value instead of copying it.
-        let parts = text.insert_into(&frame, VALUE_PLACEHOLDER);
-        self.state.write_queue.on_commit(Effect::Update { owner: Owner::Session(id.to_owned()), except, parts });
     }
 }
 
@@ -237,11 +224,4 @@ pub(in crate::hub) fn received_entries<'a>(
     received: &'a ReceivedState<'_>,
 ) -> impl DoubleEndedIterator<Item = (&'a str, &'a RawValue)> {
     received.completed.iter().map(|(id, entry)| (id.as_str(), *entry))
-}
-
-impl CachedSession {
-    pub(in crate::hub) fn agent_state_with_recent_completed(&self, without_completed: Option<Json>) -> TextParts {
-        let recent = self.completed.iter().flat_map(|completed| completed.most_recent());
-        agent_state_to_text(without_completed.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
-    }
 }

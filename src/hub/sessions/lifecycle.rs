@@ -1,10 +1,14 @@
-//! Abort, switch to remote, archive (PROTOCOL-WEB.md "Life cycle and modes").
+//! Commands to a session's CLI: abort, switch to remote, archive (PROTOCOL-WEB.md "Life cycle and modes"), and commands about the
+//! messages that wait until the agent is free. The CLI keeps this queue, and decides which of two commands wins (PROTOCOL-WEB.md "The
+//! queue"). The CLI also keeps the options of its agent other than its mode and model, such as its effort.
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::peers::rpc::RpcError;
+use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::sessions::presence::EndCause;
 use crate::hub::write::large;
@@ -19,6 +23,9 @@ const MAX_REASON_CHARS: usize = 1_000;
 
 const ABORT_REASON: &str = "Aborted by user";
 const ARCHIVE_REASON: &str = "Archived by user";
+
+/// The CLI's error code for a message that is no longer queued.
+const NOT_QUEUED: &str = "not_queued";
 
 impl Hub {
     /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps the
@@ -46,7 +53,7 @@ impl Hub {
         self.load_session(id).await?;
         // A session is archived even if its CLI does not answer.
         let owner = Owner::Session(id.to_owned());
-        let kill_result = self.call_within(&owner, Method::KillSession, "{}", KILL_TIMEOUT_MS).await;
+        let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| "{}".into()).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, large::metadata, |turn, metadata| {
@@ -59,7 +66,7 @@ impl Hub {
         if was_active_again {
             self.end_session(id, EndCause::Archived).await?;
         }
-        if let Err(RpcError::NoHandler { .. } | RpcError::Disconnected(_)) = kill_result {
+        if let Err(RpcError::NoHandler { .. } | RpcError::Disconnected(_)) = kill {
             // The CLI may have connected meanwhile.
             self.kill_if_archived(id);
         }
@@ -69,8 +76,8 @@ impl Hub {
     /// Calls `killSession` of an archived session in a task, if a CLI has registered the method. Needed when no CLI could be called
     /// while the session was archived. Does nothing while a resume may reopen the session.
     pub(in crate::hub) fn kill_if_archived(&self, id: &str) {
-        let (Some(hub), id) = (self.this.upgrade(), id.to_owned()) else { return };
-        self.rt.spawn(Box::pin(async move {
+        let id = id.to_owned();
+        self.spawn(|hub| async move {
             // If the session cannot be read, the CLI is called when it registers the method again.
             let _ = hub.load_session(&id).await;
             let must_end = {
@@ -82,7 +89,7 @@ impl Hub {
             if must_end {
                 hub.turn().call_ignoring_result(&Owner::Session(id), None, Method::KillSession, "{}");
             }
-        }));
+        });
     }
 
     /// Loads a session, and fails unless it is active.
@@ -93,6 +100,31 @@ impl Hub {
 
     pub(in crate::hub) fn is_active(&self, id: &str) -> bool {
         self.turn().cache.entry(id).is_some_and(|entry| entry.session.active)
+    }
+
+    /// Sends a command to the CLI of an active session.
+    pub async fn command_queue(self: &Arc<Self>, id: &str, command: &Json) -> Result<(), Error> {
+        #[derive(Deserialize)]
+        struct Refusal {
+            code: Option<String>,
+        }
+        self.require_active(id).await?;
+        let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command.text()).await {
+            Err(RpcError::InvalidResult(reason)) => return Err(Error::CliRefused(reason)),
+            answer => answer?,
+        };
+        let Some(reason) = rejection_reason(&answer) else { return Ok(()) };
+        let code = serde_json::from_str::<Refusal>(&answer).ok().and_then(|refusal| refusal.code);
+        Err(if code.as_deref() == Some(NOT_QUEUED) { Error::NotQueued } else { Error::CliRefused(reason) })
+    }
+
+    /// Sets an option of an active session's agent. The error of a refusal has the agent's reason.
+    pub async fn set_option(self: &Arc<Self>, id: &str, option: &str, value: &Json) -> Result<(), Error> {
+        self.require_active(id).await?;
+        let params = Json::object(&[("id", Json::of(option)), ("value", value.clone())]);
+        let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, params.text()).await;
+        let answer = answer.map_err(|error| Error::OptionNotApplied(error.to_string()))?;
+        rejection_reason(&answer).map_or(Ok(()), |reason| Err(Error::OptionNotApplied(reason)))
     }
 }
 

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
@@ -14,12 +13,10 @@ use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
-use crate::hub::core::sessions::lookup::UnknownLocalId;
 use crate::hub::core::sessions::tags::Tags;
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
-use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::large::InlineOrLarge;
@@ -43,18 +40,6 @@ pub enum RelatedRows {
     HeldMessages,
     /// Everything that clients see of a session.
     Shown,
-}
-
-/// What must be in memory before a step can run.
-pub(super) enum Needs {
-    /// The session, with related rows.
-    Session(RelatedRows),
-    /// Related rows of a session that is in memory.
-    Related(RelatedRows),
-    /// Local ids that must be looked up in the database: they are new or belong to old messages.
-    LocalIds(Vec<UnknownLocalId>),
-    /// A session that a merge in progress locks.
-    Unlocked(oneshot::Receiver<()>),
 }
 
 impl RelatedRows {
@@ -179,10 +164,8 @@ impl Hub {
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session_with(id, RelatedRows::CompletedRequests).await?;
-            match self.turn().cache.entry(id) {
-                Some(entry) if entry.completed.is_some() => return Ok(()),
-                Some(_) => {}
-                None => continue,
+            if self.turn().cache.require_entry(id)?.completed.is_some() {
+                return Ok(());
             }
             self.load_related(id, RelatedRows::CompletedRequests).await?;
         }
@@ -224,18 +207,20 @@ impl Hub {
         Ok(true)
     }
 
+    /// Returns the todo list that a message contains. Ignores a list above [`MAX_TODOS_BYTES`].
+    pub(super) fn find_todos(&self, content: &str) -> Option<Json> {
+        let todos = Json::of(&todo::extract(content, &self.config.vocabulary)?);
+        (todos.text().len() <= MAX_TODOS_BYTES).then_some(todos)
+    }
+
     /// Returns the newest todo list in the messages of a session.
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
-        let parse_todos = |content: &str| {
-            let todos = Json::of(&todo::extract(content, &self.config.vocabulary)?);
-            (todos.text().len() <= MAX_TODOS_BYTES).then_some(todos)
-        };
         let mut before_seq = MAX_SAFE_INTEGER;
         loop {
             let namespace = &self.config.namespace;
             let select = messages::select_todo_candidates(namespace, id, TODO_CANDIDATES, before_seq);
             let found = messages::read_todo_candidates(query(&self.db, select).await?)?;
-            let todos = found.iter().find_map(|(_, content)| parse_todos(content));
+            let todos = found.iter().find_map(|(_, content)| self.find_todos(content));
             match found.last() {
                 Some((last, _)) if todos.is_none() && found.len() as u64 == TODO_CANDIDATES => before_seq = *last,
                 _ => return Ok(todos),
@@ -251,23 +236,6 @@ impl Hub {
         match turn.cache.evictions.redeem(&ticket, Key::Id(id)) {
             Some(read) => insert_related_rows(&mut turn, read, id, related, results),
             None => Ok(()),
-        }
-    }
-
-    /// Loads what a step needs. `lookups` counts the lookups of local ids for the step.
-    pub(super) async fn load_needed(self: &Arc<Self>, id: &str, needs: Needs, lookups: &mut u32) -> Result<(), Error> {
-        match needs {
-            Needs::Session(related) => self.load_session_with(id, related).await,
-            Needs::Related(related) => self.load_related(id, related).await,
-            Needs::Unlocked(unlocked) => {
-                let _ = unlocked.await;
-                Ok(())
-            }
-            Needs::LocalIds(_) if *lookups == MAX_LOOKUPS => Err(Error::Unavailable(NOT_LOOKED_UP.into())),
-            Needs::LocalIds(unknown) => {
-                *lookups += 1;
-                self.look_up_local_ids(unknown).await
-            }
         }
     }
 
@@ -292,22 +260,18 @@ impl Hub {
         mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
+            self.load_session(id).await?;
             let large = {
                 let mut turn = self.turn();
-                let current = turn.unlocked_session(id).map(|session| field(session).stored.clone());
-                match current {
-                    Some(InlineOrLarge::Large { large, .. }) => Some(large),
-                    Some(value) => return change(&mut turn, value.json().cloned()),
-                    None => None,
+                match field(&turn.cache.require_entry(id)?.session).stored.clone() {
+                    InlineOrLarge::Large { large, .. } => large,
+                    value => return change(&mut turn, value.json().cloned()),
                 }
-            };
-            let Some(large) = large else {
-                self.load_session(id).await?;
-                continue;
             };
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
-            if turn.unlocked_session(id).is_some_and(|session| field(session).stored.large() == Some(&large)) {
+            let is_current = |entry: &CachedSession| field(&entry.session).stored.large() == Some(&large);
+            if !turn.in_flight.is_locked(id) && turn.cache.entry(id).is_some_and(is_current) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
         }
@@ -336,12 +300,6 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Marks a session as used, and returns it if it is in memory and no merge locks it.
-    fn unlocked_session(&mut self, id: &str) -> Option<&Session> {
-        let is_usable = self.state.cache.touch(id) && !self.state.in_flight.is_locked(id);
-        self.state.cache.entry(id).filter(|_| is_usable).map(|entry| &entry.session)
-    }
-
     /// Inserts a session that was read from the database, and starts its deadline if it is active.
     pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {

@@ -1,21 +1,27 @@
-//! Creating, renaming and deleting sessions.
+//! Creating, renaming and deleting sessions. A deleted session disappears immediately. A sweep deletes its messages and completed
+//! requests, one batch at each alarm: a statement that deletes hundreds of thousands of rows could reset the database.
 
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::storage_keys::SWEEP;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::turn::Turn;
 use crate::hub::write::large;
-use crate::limits::{MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
+use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
 use crate::model::settings::Settings;
+use crate::store::removals;
 
 /// The longest tag, in bytes. CLIs use paths as tags; this is the longest path on Linux.
 const MAX_TAG_BYTES: usize = 4096;
+
+/// The pause after a batch of a sweep, as a multiple of the duration of the batch, so that requests have priority.
+const SWEEP_PAUSE_FACTOR: u64 = 4;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 pub struct NewSession {
@@ -29,7 +35,9 @@ pub struct NewSession {
 impl Hub {
     /// Returns the id of the session with the request's tag. Creates the session if there is none.
     pub async fn get_or_create_session(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
-        check_tag(&new.tag)?;
+        if new.tag.is_empty() || new.tag.len() > MAX_TAG_BYTES {
+            return Err(Error::field("tag", format!("Field `tag` must have 1 to {MAX_TAG_BYTES} bytes.")));
+        }
         if new.model.as_ref().is_some_and(|model| model.len() > MAX_KEYWORD_BYTES) {
             return Err(Error::field("model", format!("Field `model` must have at most {MAX_KEYWORD_BYTES} bytes.")));
         }
@@ -94,12 +102,12 @@ impl Hub {
                 return Ok(());
             }
             turn.ensure_write_queue_has_room(0)?;
-            turn.set_unseen_since(id, None)
+            turn.change_session(id, |session| session.unseen_since = None)
         })
         .await
     }
 
-    /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](super::sweep) deletes its messages later.
+    /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](Self::sweep) deletes its messages later.
     pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.delete_session_if(id, |_, _| true).await
     }
@@ -141,6 +149,25 @@ impl Hub {
         self.recount_stored_bytes();
         Ok(())
     }
+
+    /// Deletes a batch, and schedules the next one.
+    pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
+        // Write the queued deletion of the session first. If this write fails, the session still exists, and the sweep does not
+        // delete its messages.
+        let _ = self.flush().await;
+        let started_at = self.rt.now();
+        let has_more = removals::sweep(&self.db, &self.config.namespace).await;
+        let took_ms = self.rt.now().saturating_sub(started_at);
+        let mut turn = self.turn();
+        let was_requested_again = turn.sweep.end_batch();
+        match has_more {
+            Ok(true) => turn.schedule_batch(BACKGROUND_RETRY_MS.min(took_ms * SWEEP_PAUSE_FACTOR)),
+            Err(_) => turn.schedule_batch(BACKGROUND_RETRY_MS),
+            // Another session was deleted during the batch.
+            Ok(false) if was_requested_again => turn.schedule_batch(0),
+            Ok(false) => self.rt.kv_delete(SWEEP),
+        }
+    }
 }
 
 impl Turn<'_> {
@@ -180,11 +207,16 @@ impl Turn<'_> {
         self.state.evict_sessions();
         Ok(id)
     }
-}
 
-fn check_tag(tag: &str) -> Result<(), Error> {
-    if tag.is_empty() || tag.len() > MAX_TAG_BYTES {
-        return Err(Error::field("tag", format!("Field `tag` must have 1 to {MAX_TAG_BYTES} bytes.")));
+    /// Schedules the first batch of a sweep, also in storage, so that it survives hibernation and restarts. Call this before the
+    /// deletion of the session is committed: a crash between the two must not leave rows that are never deleted.
+    pub(in crate::hub) fn schedule_sweep(&mut self) {
+        self.hub.rt.kv_put(SWEEP, "due");
+        self.schedule_batch(0);
     }
-    Ok(())
+
+    fn schedule_batch(&mut self, pause_ms: u64) {
+        self.state.sweep.schedule(self.hub.rt.now() + pause_ms);
+        self.request_alarm(self.state.sweep.next_deadline());
+    }
 }

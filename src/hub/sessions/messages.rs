@@ -1,27 +1,98 @@
-//! Adding messages to a session's history: each is stored once, numbered without gaps, and published when it is durable.
+//! Adding messages to a session's history: each is stored once, numbered without gaps, and published when it is durable. Held messages:
+//! messages of web clients for an inactive session, which wait until its CLI is back (PROTOCOL-WEB.md "Held messages"). When the session
+//! is active again, the hub adds them to the history: one batch inserts the messages and deletes the held ones. So a held message is
+//! either sent or canceled, once.
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use crate::hub::Hub;
-use crate::hub::core::error::Error;
+use crate::hub::core::effect::{Effect, Reply};
+use crate::hub::core::error::{Error, Kind, check_size};
 use crate::hub::core::local_ids::Seen;
-use crate::hub::core::sessions::lookup::UnknownLocalId;
-use crate::hub::sessions::drafts::{Added, Draft};
-use crate::hub::sessions::load::{Needs, RelatedRows};
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::evictions::UnknownLocalId;
+use crate::hub::sessions::changes::Changes;
+use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
-use crate::wire::cli::NewMessage;
+use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
+use crate::limits::{MAX_CONTENT_BYTES, MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES, MAX_LOCAL_ID_BYTES};
+use crate::model::json::Json;
+use crate::model::message::{HeldMessage, Message};
+use crate::model::ready;
+use crate::store::messages::MessageRef;
+use crate::store::{held_messages, query};
+use crate::wire::cli::{message_ack, message_rejected};
+use crate::wire::socketio::AckId;
 
-/// A message above this size, in bytes, is copied out of its frame only if the copy fits
-/// [`MAX_QUEUED_BYTES`](crate::limits::MAX_QUEUED_BYTES).
-const LARGE_MESSAGE_BYTES: usize = 1_000_000;
+/// A message to add.
+pub struct Draft {
+    /// The session's id.
+    pub session: String,
+    /// The sender's idempotency key: a message whose key is known is not stored again.
+    pub local_id: Option<String>,
+    /// Opaque to the hub.
+    pub content: Json,
+    /// The socket of the CLI that sent the message. This socket does not receive the message. `None` for a web client.
+    pub from: Option<ConnId>,
+    /// Whether the message may wait until the CLI of an inactive session is back.
+    pub may_wait: bool,
+    /// The acknowledgement that the CLI gets when the message is durable.
+    ack: Option<AckId>,
+}
 
-/// The result of an attempt to add a message.
-enum AppendAttempt {
-    Done(Added),
-    Needs(Needs),
-    NeedsStoredBytes,
-    /// The CLI is back, and the held messages must be delivered before this message.
-    NeedsDelivery,
+impl Draft {
+    /// Creates the draft of a web client. Ignores an empty local id.
+    pub fn of_web_client(session: String, local_id: Option<String>, content: Json) -> Self {
+        let local_id = local_id.filter(|id| !id.is_empty());
+        Self { session, local_id, content, from: None, may_wait: false, ack: None }
+    }
+
+    /// Creates the draft of a CLI. With `ack`, the CLI gets an acknowledgement when the message is durable. Ignores an empty local id.
+    pub fn of_cli(session: String, local_id: Option<String>, content: Json, from: ConnId, ack: Option<AckId>) -> Self {
+        let draft = Self::of_web_client(session, local_id, content);
+        Self { from: Some(from), ack, ..draft }
+    }
+
+    /// Returns the acknowledgement of the message for its CLI.
+    fn reply(&self, added: &Added) -> Option<Reply> {
+        // Only messages of web clients are held.
+        let Added::Stored(message) = added else { return None };
+        let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable", None);
+        Some(Reply::acknowledgement(self.from?, self.ack?, &message_ack(&message.id, message.seq), &failed))
+    }
+
+    fn check(&self) -> Result<(), Error> {
+        check_size("message", &self.content, MAX_CONTENT_BYTES)?;
+        if self.local_id.as_ref().is_some_and(|id| id.len() > MAX_LOCAL_ID_BYTES) {
+            return Err(Error::field(
+                "localId",
+                format!("Field `localId` must have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID."),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// A message that was added, or that was found by its local id.
+pub enum Added {
+    Stored(MessageRef),
+    /// The message waits until the CLI is back.
+    Held(HeldMessage),
+}
+
+/// What a step needs before it can run.
+enum Needs {
+    /// Related rows of the session.
+    Related(RelatedRows),
+    /// Local ids that must be looked up in the database: they are new or belong to old messages.
+    LocalIds(Vec<UnknownLocalId>),
+    /// The number of bytes that the namespace stores.
+    StoredBytes,
+    /// The delivery of the held messages of the session, whose CLI is back.
+    Delivery,
 }
 
 impl Hub {
@@ -29,16 +100,8 @@ impl Hub {
     /// acknowledgement once the message is durable.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
         draft.check()?;
-        let mut lookups = 0;
-        let added = loop {
-            let attempt = self.turn().try_append(&draft)?;
-            match attempt {
-                AppendAttempt::Done(added) => break added,
-                AppendAttempt::Needs(needs) => self.load_needed(&draft.session, needs, &mut lookups).await?,
-                AppendAttempt::NeedsStoredBytes => self.count_stored_bytes().await?,
-                AppendAttempt::NeedsDelivery => self.deliver_held(&draft.session).await?,
-            }
-        };
+        let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
+        let added = self.run_step(&draft.session, related, |turn| turn.try_append(&draft)).await?;
         self.turn().reply_on_commit(draft.reply(&added));
         self.start_commit();
         Ok(added)
@@ -51,52 +114,104 @@ impl Hub {
         Ok(added)
     }
 
-    /// Refuses a large message if the write queue has no room for a copy. Call this before the message is copied out of its frame.
-    pub(in crate::hub) fn check_message_size(&self, message: &NewMessage<'_>) -> Result<(), Error> {
-        match message.payload_bytes() {
-            bytes if bytes > LARGE_MESSAGE_BYTES => self.turn().ensure_write_queue_has_room(bytes),
-            _ => Ok(()),
+    /// Reads the held messages of a session, after all writes queued so far are durable.
+    pub async fn list_held(self: &Arc<Self>, session: &str) -> Result<Vec<HeldMessage>, Error> {
+        self.load_session(session).await?;
+        // Memory for the rows, and for the response that is made from the rows.
+        let _memory = self.wait_for_memory(2 * MAX_HELD_MESSAGES * MAX_HELD_MESSAGE_BYTES).await?;
+        self.begin_read().await?;
+        let rows = query(&self.db, held_messages::select(&self.config.namespace, session)).await?;
+        Ok(held_messages::read(rows)?)
+    }
+
+    /// Cancels a held message. If the message was sent or canceled before, waits until that change is durable, and then fails.
+    pub async fn cancel_held(self: &Arc<Self>, session: &str, local_id: &str) -> Result<(), Error> {
+        let remove = |turn: &mut Turn<'_>| turn.remove_held(session, local_id);
+        let is_canceled = self.run_step(session, RelatedRows::HeldMessages, remove).await?;
+        self.flush().await?;
+        if is_canceled { Ok(()) } else { Err(Error::NotFound(Kind::HeldMessage)) }
+    }
+
+    /// Delivers the held messages of an active session in a task. After an error, the next keep-alive starts another delivery.
+    pub(super) fn start_delivery(self: &Arc<Self>, session: &str) {
+        let is_due = |entry: &CachedSession| entry.session.active && entry.session.held_messages_count > 0;
+        if self.turn().cache.entry(session).is_some_and(is_due) {
+            let session = session.to_owned();
+            self.spawn(|hub| async move { drop(hub.deliver_held(&session).await) });
+        }
+    }
+
+    /// Adds the held messages of a session to its history, in their order. Does nothing if the session is inactive.
+    fn deliver_held<'a>(self: &'a Arc<Self>, session: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            self.run_step(session, RelatedRows::LocalIds, |turn| turn.try_deliver(session)).await?;
+            self.start_commit();
+            Ok(())
+        })
+    }
+
+    /// Loads a session like [`load_session_with`](Self::load_session_with), and runs a step. While the step needs more, loads this and
+    /// runs the step again.
+    async fn run_step<T>(
+        self: &Arc<Self>,
+        id: &str,
+        related: RelatedRows,
+        mut step: impl FnMut(&mut Turn<'_>) -> Result<Result<T, Needs>, Error>,
+    ) -> Result<T, Error> {
+        let mut lookups = 0;
+        loop {
+            self.load_session_with(id, related).await?;
+            let result = step(&mut self.turn())?;
+            match result {
+                Ok(result) => return Ok(result),
+                Err(Needs::Related(related)) => self.load_related(id, related).await?,
+                Err(Needs::StoredBytes) => self.count_stored_bytes().await?,
+                Err(Needs::Delivery) => self.deliver_held(id).await?,
+                Err(Needs::LocalIds(_)) if lookups == MAX_LOOKUPS => {
+                    return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
+                }
+                Err(Needs::LocalIds(unknown)) => {
+                    lookups += 1;
+                    self.look_up_local_ids(unknown).await?;
+                }
+            }
         }
     }
 }
 
 impl Turn<'_> {
-    fn try_append(&mut self, draft: &Draft) -> Result<AppendAttempt, Error> {
-        if let Some(unlocked) = self.state.in_flight.wait_for_unlock(&draft.session) {
-            return Ok(AppendAttempt::Needs(Needs::Unlocked(unlocked)));
-        }
-        let Some(entry) = self.state.cache.entry(&draft.session) else {
-            let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
-            return Ok(AppendAttempt::Needs(Needs::Session(related)));
-        };
+    fn try_append(&mut self, draft: &Draft) -> Result<Result<Added, Needs>, Error> {
+        let entry = self.state.cache.require_entry(&draft.session)?;
         let must_wait = draft.from.is_none() && !entry.session.active;
         if must_wait {
-            if !draft.may_wait || !entry.accepts_held_messages() {
+            // A session that has ended must be resumed instead.
+            let has_ended = entry.session.ended_at.is_some() || entry.session.metadata_fields().is_archived();
+            if !draft.may_wait || has_ended {
                 return Err(self.state.inactive_error(&draft.session, Error::SessionInactive));
             }
             let Some(held) = &entry.held else {
-                return Ok(AppendAttempt::Needs(Needs::Related(RelatedRows::HeldMessages)));
+                return Ok(Err(Needs::Related(RelatedRows::HeldMessages)));
             };
             if let Some(known) = held.iter().find(|known| draft.local_id.as_ref() == Some(&known.local_id)) {
-                return Ok(AppendAttempt::Done(Added::Held(known.clone())));
+                return Ok(Ok(Added::Held(known.clone())));
             }
         } else if draft.from.is_none() && entry.session.held_messages_count > 0 {
-            return Ok(AppendAttempt::NeedsDelivery);
+            return Ok(Err(Needs::Delivery));
         }
         if let Some(local_id) = &draft.local_id {
             match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
-                None => return Ok(AppendAttempt::Needs(Needs::Related(RelatedRows::LocalIds))),
-                Some(Seen::Before(message)) => return Ok(AppendAttempt::Done(Added::Stored(message))),
+                None => return Ok(Err(Needs::Related(RelatedRows::LocalIds))),
+                Some(Seen::Before(message)) => return Ok(Ok(Added::Stored(message))),
                 Some(Seen::Unknown) => {
                     let (session, local_id) = (draft.session.clone(), local_id.clone());
                     let unknown = vec![UnknownLocalId { session, local_id, from: draft.from }];
-                    return Ok(AppendAttempt::Needs(Needs::LocalIds(unknown)));
+                    return Ok(Err(Needs::LocalIds(unknown)));
                 }
                 Some(Seen::Never) => {}
             }
         }
         if !self.check_message_quotas()? {
-            return Ok(AppendAttempt::NeedsStoredBytes);
+            return Ok(Err(Needs::StoredBytes));
         }
         self.state.ensure_write_queue_has_room(draft.content.text().len())?;
         let added = match must_wait {
@@ -104,6 +219,135 @@ impl Turn<'_> {
             false => Added::Stored(self.queue_message(draft)?),
         };
         self.record_sent_message();
-        Ok(AppendAttempt::Done(added))
+        Ok(Ok(added))
+    }
+
+    /// Assigns the message its seq, and queues its write and its effects.
+    fn queue_message(&mut self, draft: &Draft) -> Result<MessageRef, Error> {
+        let now = self.hub.rt.now();
+        let entry = self.state.session_mut(&draft.session)?;
+        entry.session.seq += 1;
+        (entry.session.updated_at, entry.session.last_message_at) = (now, Some(now));
+        let message = Message {
+            id: self.hub.new_id(),
+            seq: entry.session.seq,
+            local_id: draft.local_id.clone(),
+            content: draft.content.clone(),
+            created_at: now,
+        };
+        let message_ref = MessageRef { id: message.id.clone(), seq: message.seq, created_at: now };
+        if let (Some(ids), Some(local_id)) = (&mut entry.local_ids, &draft.local_id)
+            && ids.insert(local_id.clone(), Some(message_ref.clone()))
+        {
+            self.state.cache.evictions.invalidate_reads(&draft.session);
+        }
+        let todos = draft.from.and_then(|_| self.hub.find_todos(draft.content.text()));
+        let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
+        self.state.change_session(&draft.session, |session| {
+            session.todos = todos.or(session.todos.take());
+            if draft.from.is_none() {
+                // A person who writes to a session has seen it.
+                session.unseen_since = None;
+            } else if is_ready && !session.metadata_fields().is_archived() {
+                session.unseen_since.get_or_insert(now);
+            }
+        })?;
+        let session = &self.state.cache.require_entry(&draft.session)?.session;
+        let notification = is_ready.then(|| self.hub.ready_notification(session));
+        let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
+        self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
+        self.state.stored_bytes.add(message.content.text().len() as u64);
+        self.state.write_queue.queue_message(&draft.session, message);
+        self.announce_storage();
+        notification
+            .into_iter()
+            .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
+        Ok(message_ref)
+    }
+
+    /// Holds the message of a draft. A draft without a local id gets one.
+    fn hold(&mut self, draft: &Draft) -> Result<HeldMessage, Error> {
+        check_size("message", &draft.content, MAX_HELD_MESSAGE_BYTES)?;
+        let (id, now) = (&draft.session, self.hub.rt.now());
+        let held = self.state.cache.require_entry(id)?.held.as_deref().unwrap_or_default();
+        if held.len() >= MAX_HELD_MESSAGES {
+            return Err(Error::TooManyHeldMessages);
+        }
+        let message = HeldMessage {
+            local_id: draft.local_id.clone().unwrap_or_else(|| self.hub.new_id()),
+            created_at: held.last().map_or(now, |last| now.max(last.created_at + 1)),
+            content: draft.content.clone(),
+        };
+        self.change_held(id, |held| held.push(message.clone()))?;
+        self.state.write_queue.queue_held_message(id, message.clone());
+        // A person who writes to a session has seen it.
+        self.state.change_session(id, |session| session.unseen_since = None)?;
+        Ok(message)
+    }
+
+    /// Deletes all held messages of a session.
+    pub(super) fn delete_held(&mut self, id: &str) -> Result<(), Error> {
+        if self.state.cache.require_entry(id)?.session.held_messages_count > 0 {
+            self.change_held(id, Vec::clear)?;
+            self.state.write_queue.delete_held_messages(id);
+        }
+        Ok(())
+    }
+
+    /// Deletes a held message. Returns whether the session had it.
+    fn remove_held(&mut self, id: &str, local_id: &str) -> Result<Result<bool, Needs>, Error> {
+        let Some(held) = &self.state.cache.require_entry(id)?.held else {
+            return Ok(Err(Needs::Related(RelatedRows::HeldMessages)));
+        };
+        let exists = held.iter().any(|message| message.local_id == local_id);
+        if exists {
+            self.state.ensure_write_queue_has_room(0)?;
+            self.change_held(id, |held| held.retain(|message| message.local_id != local_id))?;
+            self.state.write_queue.delete_held_message(id, local_id);
+        }
+        Ok(Ok(exists))
+    }
+
+    /// Delivers the held messages.
+    fn try_deliver(&mut self, id: &str) -> Result<Result<(), Needs>, Error> {
+        let entry = self.state.cache.require_entry(id)?;
+        if !entry.session.active || entry.session.held_messages_count == 0 {
+            return Ok(Ok(()));
+        }
+        let Some(held) = &entry.held else {
+            return Ok(Err(Needs::Related(RelatedRows::HeldMessages)));
+        };
+        let Some(local_ids) = &entry.local_ids else {
+            return Ok(Err(Needs::Related(RelatedRows::LocalIds)));
+        };
+        let (mut drafts, mut unknown) = (Vec::new(), Vec::new());
+        for HeldMessage { local_id, content, .. } in held {
+            let (session, local_id) = (id.to_owned(), local_id.clone());
+            match local_ids.look_up(&local_id) {
+                Seen::Never => drafts.push(Draft::of_web_client(session, Some(local_id), content.clone())),
+                Seen::Unknown => unknown.push(UnknownLocalId { session, local_id, from: None }),
+                // A CLI has sent a message with this local id meanwhile.
+                Seen::Before(_) => {}
+            }
+        }
+        if !unknown.is_empty() {
+            return Ok(Err(Needs::LocalIds(unknown)));
+        }
+        self.state.ensure_write_queue_has_room(drafts.iter().map(|draft| draft.content.text().len()).sum())?;
+        // The messages are queued before the deletion, so that a client first receives the event of each message, and replaces the
+        // held message by it.
+        drafts.iter().try_for_each(|draft| self.queue_message(draft).map(drop))?;
+        self.delete_held(id)?;
+        Ok(Ok(()))
+    }
+
+    /// Changes the held messages of a session, and queues the event with their number. The messages must be loaded, unless `change`
+    /// deletes all.
+    fn change_held(&mut self, id: &str, change: impl FnOnce(&mut Vec<HeldMessage>)) -> Result<(), Error> {
+        self.state.change_entry(id, Changes::default(), |entry, _| {
+            let held = entry.held.get_or_insert_default();
+            change(held);
+            entry.session.held_messages_count = held.len();
+        })
     }
 }

@@ -78,22 +78,6 @@ impl Hub {
         completed?;
         self.flush().await
     }
-
-    fn build_answer_record(&self, answer: &PermissionAnswer, session_mode: Option<&str>) -> Answer {
-        let (status, default) = match answer.approved {
-            true => (Status::Approved, Decision::Approved),
-            false => (Status::Denied, Decision::Denied),
-        };
-        Answer {
-            completed_at: self.rt.now(),
-            status,
-            reason: answer.reason.clone(),
-            mode: answer.mode.clone().or_else(|| session_mode.map(str::to_owned)),
-            decision: Some(answer.decision.unwrap_or(default)),
-            allow_tools: answer.allow_tools.clone(),
-            answers: answer.answers.clone(),
-        }
-    }
 }
 
 impl Turn<'_> {
@@ -133,8 +117,20 @@ impl Turn<'_> {
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
         let mode = &self.state.cache.require_entry(id)?.session.permission_mode;
-        let new_mode = answer.mode.as_ref().filter(|new| answer.approved && mode.as_ref() != Some(new));
-        let record = self.hub.build_answer_record(answer, new_mode.or(mode.as_ref()).map(String::as_str));
+        let new_mode = answer.mode.as_ref().filter(|new| mode.as_ref() != Some(new));
+        let (status, default) = match answer.approved {
+            true => (Status::Approved, Decision::Approved),
+            false => (Status::Denied, Decision::Denied),
+        };
+        let record = Answer {
+            completed_at: self.hub.rt.now(),
+            status,
+            reason: answer.reason.clone(),
+            mode: answer.mode.as_ref().or(mode.as_ref()).cloned(),
+            decision: Some(answer.decision.unwrap_or(default)),
+            allow_tools: answer.allow_tools.clone(),
+            answers: answer.answers.clone(),
+        };
         if let Some(new_mode) = new_mode {
             self.state.change_session(id, |session| {
                 session.permission_mode = Some(new_mode.clone());

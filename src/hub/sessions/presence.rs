@@ -98,23 +98,15 @@ impl Hub {
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.load_session(id).await?;
-        if self.turn().liveness.deadline_to_store(&owner).is_end_requested {
-            let end = |turn: &mut Turn<'_>, stored| {
-                if !turn.liveness.is_expired(&owner) {
-                    return Ok(());
-                }
-                turn.deactivate(id, true)?;
-                turn.cancel_pending(id, stored)
-            };
-            return self.with_field(id, large::state_if_pending, end).await;
-        }
-        let mut turn = self.turn();
-        if turn.liveness.is_expired(&owner) {
-            turn.deactivate(id, false)?;
-            turn.start_request_retention(id)?;
-        }
-        Ok(())
+        self.with_field(id, large::state_if_pending, |turn, stored| {
+            if !turn.liveness.is_expired(&owner) {
+                return Ok(());
+            }
+            let is_end_requested = turn.liveness.deadline_to_store(&owner).is_end_requested;
+            turn.deactivate(id, is_end_requested)?;
+            if is_end_requested { turn.cancel_pending(id, stored) } else { turn.start_request_retention(id) }
+        })
+        .await
     }
 
     /// Records the sessions to which no CLI has been connected for a moment, and publishes them in a task if a web client is connected.

@@ -1,5 +1,6 @@
 //! Resuming a session: a machine starts the session's agent again, and the agent continues the conversation. If the CLI connects
-//! under another session id, the two sessions are [merged](crate::hub::sessions::merge).
+//! under another session id, the two sessions are [merged](crate::hub::sessions::merge). Forking a session: a machine starts another
+//! session with the history up to a message.
 
 use std::sync::Arc;
 
@@ -9,10 +10,10 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::RpcError;
-use crate::hub::core::sessions::activation_waiters::Activation;
+use crate::hub::core::sessions::in_flight::Activation;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::reactivation_key;
-use crate::hub::machines::spawn::{UNTRUSTED_DIRECTORY, parse_spawn_result};
+use crate::hub::machines::spawn::{SpawnResult, UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
 use crate::limits::RESUME_TIMEOUT_MS;
@@ -21,6 +22,7 @@ use crate::model::method::Method;
 use crate::model::mode::SessionAgent;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
+use crate::model::settings::Settings;
 use crate::model::vocabulary::Vocabulary;
 
 /// After a resume, a CLI may reopen its archived session for this time, in milliseconds: agents may start slowly.
@@ -29,14 +31,38 @@ const REOPEN_MS: u64 = 600_000;
 /// The params of RPC `spawnSession` for a resume. The params of `forkSession` contain these params.
 #[derive(Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ResumeParams {
-    pub(super) directory: String,
-    pub(super) agent: String,
-    pub(super) session_id: String,
-    pub(super) resume_session_id: String,
+struct ResumeParams {
+    directory: String,
+    agent: String,
+    session_id: String,
+    resume_session_id: String,
     /// As in [`SpawnParams`](crate::hub::machines::spawn::SpawnParams).
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) trust: Option<bool>,
+    trust: Option<bool>,
+}
+
+/// The last message of the history that a fork takes over, and the place of the new session.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ForkPoint {
+    pub seq: u64,
+    /// `simple`, or `worktree` for a new git worktree.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_type: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worktree_name: Option<String>,
+    /// As in [`SpawnParams`](crate::hub::machines::spawn::SpawnParams).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trust: Option<bool>,
+}
+
+/// The params of RPC `forkSession`.
+#[derive(Serialize)]
+struct ForkParams<'a> {
+    #[serde(flatten)]
+    session: ResumeParams,
+    #[serde(flatten)]
+    point: &'a ForkPoint,
 }
 
 impl Hub {
@@ -90,24 +116,23 @@ impl Hub {
             return Err(Error::ResumeFailed);
         }
         turn.request_alarm(Some(deadline));
-        Ok(Some(turn.activation_waiters.add_report_waiter(id, deadline)))
+        Ok(Some(turn.activation_waiters.add(vec![id.to_owned()], Some(deadline), true)))
     }
 
     /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
     async fn spawn_agent(
         self: &Arc<Self>,
         id: &str,
-        machine: &str,
+        machine: &Owner,
         params: &ResumeParams,
         trust: Option<bool>,
     ) -> Result<String, Error> {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&ResumeParams { agent, trust, ..params.clone() }).text().to_owned()
+            Json::of(&ResumeParams { agent, trust, ..params.clone() }).text().to_owned().into()
         };
-        let owner = Owner::Machine(machine.to_owned());
-        let answer = self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await;
-        let answer = answer.map_err(|error| match error {
+        let answer = self.call_in_dialect(machine, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
+        let answer = answer.await.map_err(|error| match error {
             // The machine's CLI was expected to reconnect, and did not.
             RpcError::NoHandler { .. } => Error::NoMachineOnline,
             error => error.into(),
@@ -141,7 +166,7 @@ impl Hub {
                 return Ok(id.clone());
             }
             turn.request_alarm(deadline);
-            turn.activation_waiters.add_start_waiter(ids, deadline)
+            turn.activation_waiters.add(ids, deadline, false)
         };
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
@@ -153,16 +178,45 @@ impl Hub {
         self.turn().in_flight.expect_reactivation(id, until);
         self.rt.kv_put(&reactivation_key(id), &until.to_string());
     }
+
+    /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
+    /// result. This session does not change. The new one takes its settings, except the pin.
+    pub async fn fork(self: &Arc<Self>, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
+        self.load_machines().await?;
+        self.load_session(id).await?;
+        let ((owner, session), settings) = {
+            let turn = self.turn();
+            let settings = turn.cache.require_entry(id)?.session.settings.clone();
+            (turn.plan(id, Method::ForkSession)?, Settings { pinned: false, ..settings })
+        };
+        let make_params = |dialect| {
+            let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
+            let session = ResumeParams { agent, ..session.clone() };
+            Json::of(&ForkParams { session, point }).text().to_owned().into()
+        };
+        let result = self.call_in_dialect(&owner, Method::ForkSession, self.config.rpc_timeout_ms, &make_params);
+        let result = parse_spawn_result(&result.await?);
+        if let Some(fork) = result.session_id.as_ref().filter(|_| settings != Settings::default()) {
+            // The fork has started, also if its settings cannot be stored.
+            self.change_settings(fork, |own| *own = own.or(&settings)).await.ok();
+        }
+        Ok(result)
+    }
 }
 
 impl Turn<'_> {
     /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
-    fn begin_resume(&mut self, id: &str) -> Result<Option<(String, ResumeParams)>, Error> {
+    fn begin_resume(&mut self, id: &str) -> Result<Option<(Owner, ResumeParams)>, Error> {
+        let plan = self.plan(id, Method::SpawnSession)?;
+        Ok(self.state.in_flight.begin_resume(id).then_some(plan))
+    }
+
+    /// Returns the machine whose `method` can continue the conversation of a session, and the params.
+    fn plan(&self, id: &str, method: Method) -> Result<(Owner, ResumeParams), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let params = resume_params(session, &self.hub.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
-        let machine = choose_machine(&self.state, session, Method::SpawnSession, self.hub.rt.now())
-            .ok_or(Error::NoMachineOnline)?;
-        Ok(self.state.in_flight.begin_resume(id).then_some((machine, params)))
+        let machine = choose_machine(&self.state, session, method, self.hub.rt.now());
+        Ok((Owner::Machine(machine.ok_or(Error::NoMachineOnline)?), params))
     }
 
     /// Fails resumes whose session did not become active in time.
@@ -177,7 +231,7 @@ impl Turn<'_> {
 /// Chooses a machine whose connected runner has the method; if there is none, a machine whose runner is expected to reconnect.
 /// Prefers the machine on which the session ran, then the most recently active machine of the same installation. A machine or session
 /// without an installation is compared by its host.
-pub(super) fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
+fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;
         serde_json::from_str::<String>(object.get(name)?.get()).ok()
@@ -204,7 +258,7 @@ pub(super) fn choose_machine(state: &State, session: &Session, method: Method, n
 }
 
 /// Returns the params of a resume; `None` when the metadata lacks the agent's own id of the conversation.
-pub(super) fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
+fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumeParams> {
     let metadata = session.metadata_fields();
     let agent = metadata.flavor().unwrap_or_else(|| vocabulary.default_agent().to_owned());
     let object = JsonObject::parse(session.metadata.json()?.text())?;

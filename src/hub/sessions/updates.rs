@@ -24,7 +24,10 @@ fn field_getter(field: VersionedField) -> GetField {
 /// Converts a value of a field to the text that CLIs receive.
 fn to_text(entry: &CachedSession, field: VersionedField, value: Option<Json>) -> TextParts {
     match field {
-        VersionedField::AgentState => entry.agent_state_with_recent_completed(value),
+        VersionedField::AgentState => {
+            let recent = entry.completed.iter().flat_map(|completed| completed.most_recent());
+            agent_state_to_text(value.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
+        }
         _ => TextParts::value(value),
     }
 }
@@ -85,39 +88,30 @@ impl Hub {
         bytes: usize,
         apply: impl FnOnce(&mut Turn<'_>) -> Result<(u64, TextParts), Error>,
     ) -> Result<(), Error> {
-        let is_answered = {
+        let is_current = {
             let mut turn = self.turn();
-            let entry = turn.cache.require_entry(update.id)?;
-            let current = field_getter(update.field)(&entry.session);
-            let version = current.version;
-            if version == update.expected_version {
+            let session = &turn.cache.require_entry(update.id)?.session;
+            let is_current = field_getter(update.field)(session).version == update.expected_version;
+            if is_current {
                 turn.ensure_write_queue_has_room(bytes)?;
                 let (version, value) = apply(&mut turn)?;
                 turn.reply_on_commit(update.reply(true, version, value));
-                true
-            } else if current.stored.large().is_none() {
-                turn.ensure_write_queue_has_room(0)?;
-                let value = to_text(entry, update.field, current.stored.json().cloned());
-                turn.reply_on_commit(update.reply(false, version, value));
-                true
-            } else {
-                // The value must be read from the database.
-                false
             }
+            is_current
         };
-        if !is_answered {
+        if !is_current {
             self.reply_with_current_value(update).await?;
         }
         self.start_commit();
         Ok(())
     }
 
-    /// Replies to an update that is based on another version. The current value is large, and is read first.
+    /// Replies to an update that is based on another version.
     async fn reply_with_current_value(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         loop {
             // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(update.id).await?;
-            let reply = |turn: &mut Turn<'_>, current| Ok(turn.try_reply_with_current_value(update, current));
+            let reply = |turn: &mut Turn<'_>, current| turn.try_reply_with_current_value(update, current);
             if self.with_field(update.id, field_getter(update.field), reply).await? {
                 return Ok(());
             }
@@ -128,9 +122,13 @@ impl Hub {
 impl Turn<'_> {
     /// Replies to an update that is based on another version. `current` is the complete current value. Returns false, and does nothing,
     /// if the completed requests were evicted from memory.
-    fn try_reply_with_current_value(&mut self, update: &VersionedUpdate<'_>, current: Option<Json>) -> bool {
+    fn try_reply_with_current_value(
+        &mut self,
+        update: &VersionedUpdate<'_>,
+        current: Option<Json>,
+    ) -> Result<bool, Error> {
         let Some(entry) = self.state.cache.entry(update.id).filter(|entry| entry.completed.is_some()) else {
-            return false;
+            return Ok(false);
         };
         let latest = field_getter(update.field)(&entry.session);
         let is_large = latest.stored.large().is_some();
@@ -139,8 +137,11 @@ impl Turn<'_> {
         // waits for the commit.
         match is_large {
             true => reply.into_iter().for_each(|reply| self.send_committed_reply(reply)),
-            false => self.state.reply_on_commit(reply),
+            false => {
+                self.state.ensure_write_queue_has_room(0)?;
+                self.state.reply_on_commit(reply);
+            }
         }
-        true
+        Ok(true)
     }
 }

@@ -21,8 +21,7 @@ impl Turn<'_> {
         if self.state.connections.cli(from).is_some() {
             self.state.liveness.record_connected(&owner);
         }
-        let deadline = self.state.liveness.deadline(&owner);
-        self.request_alarm(deadline);
+        self.request_alarm(self.state.liveness.deadline(&owner));
         let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         // Skipped if the socket does not serve the owner yet. The handler of an event that makes the socket serve the owner calls this
         // function again, after `add_served`.
@@ -50,8 +49,7 @@ impl Turn<'_> {
         if self.state.liveness.start_without_activity(owner.clone(), self.hub.rt.now()) {
             self.store_deadline(&owner);
         }
-        let deadline = self.state.liveness.deadline(&owner);
-        self.request_alarm(deadline);
+        self.request_alarm(self.state.liveness.deadline(&owner));
     }
 
     /// Starts the deadline of an owner that is active in the database, unless the owner has one.
@@ -74,8 +72,7 @@ impl Turn<'_> {
             // Stored even if another socket serves the owner. The attachment of the closed socket held the time of its last activity,
             // and is lost. The attachment of the other socket may hold only an earlier time.
             self.store_deadline(owner);
-            let deadline = self.state.liveness.deadline(owner);
-            self.request_alarm(deadline);
+            self.request_alarm(self.state.liveness.deadline(owner));
         }
     }
 }

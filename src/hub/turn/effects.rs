@@ -9,25 +9,27 @@ use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::turn::Turn;
 use crate::model::event::Event;
-use crate::wire::update::{UpdateBody, update_frame};
+use crate::model::large::VersionedField;
+use crate::model::owner::Owner;
+use crate::model::text_parts::TextParts;
+use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
 
 impl Turn<'_> {
     /// Runs the effects of a durable change. `event_numbers` are reserved for the events that the effects publish.
     pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut inactive_count = 0;
         for effect in effects {
+            let to = self.state.recipients(&effect);
             match effect {
                 Effect::Reply(reply) => self.send_committed_reply(reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::AddMachine(machine) => self.state.cache.insert_durable_machine(*machine),
-                Effect::Update { owner, except, parts } => {
-                    let to = all_except(self.state.connections.clis_of_owner(&owner), except);
+                Effect::Update { parts, .. } => {
                     if !to.is_empty() {
                         self.send_update(&to, &parts.concat());
                     }
                 }
-                Effect::Message { session, except, message, update_seq, event } => {
-                    let to = all_except(self.state.connections.clis_of_session(&session), except);
+                Effect::Message { session, message, update_seq, event, .. } => {
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = UpdateBody::NewMessage { sid: &session, message };
@@ -65,6 +67,33 @@ impl Turn<'_> {
         self.send_frame(reply.conn, &reply.on_commit.concat());
     }
 
+    /// Queues an update of a versioned field for the CLIs of its session or machine, except the CLI that made the change. `text` is the
+    /// value.
+    pub(in crate::hub) fn queue_update(
+        &mut self,
+        owner: Owner,
+        except: Option<ConnId>,
+        field: VersionedField,
+        version: u64,
+        text: TextParts,
+    ) {
+        let (now, id, version) = (self.hub.rt.now(), owner.id(), Some(Versioned::new(version)));
+        let body = match field {
+            VersionedField::Metadata => UpdateBody::UpdateSession { sid: id, metadata: version, agent_state: None },
+            VersionedField::AgentState => UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: version },
+            VersionedField::MachineMetadata => {
+                UpdateBody::UpdateMachine { machine_id: id, metadata: version, runner_state: None }
+            }
+            VersionedField::RunnerState => {
+                UpdateBody::UpdateMachine { machine_id: id, metadata: None, runner_state: version }
+            }
+        };
+        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
+        // Replaces the null value, so that the frame shares the value instead of copying it.
+        let parts = text.insert_into(&frame, VALUE_PLACEHOLDER);
+        self.state.write_queue.on_commit(Effect::Update { owner, except, parts });
+    }
+
     /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
     /// other effects.
     pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
@@ -87,7 +116,14 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the sockets without the one that caused the change.
-pub(in crate::hub) fn all_except(conns: &[ConnId], except: Option<ConnId>) -> Vec<ConnId> {
-    conns.iter().copied().filter(|conn| Some(*conn) != except).collect()
+impl State {
+    /// Returns the CLIs to which an effect sends an update: all that serve the owner, except the one that caused the change.
+    pub(in crate::hub) fn recipients(&self, effect: &Effect) -> Vec<ConnId> {
+        let (conns, except) = match effect {
+            Effect::Update { owner, except, .. } => (self.connections.clis_of_owner(owner), except),
+            Effect::Message { session, except, .. } => (self.connections.clis_of_session(session), except),
+            _ => return Vec::new(),
+        };
+        conns.iter().copied().filter(|conn| Some(*conn) != *except).collect()
+    }
 }

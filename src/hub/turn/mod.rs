@@ -6,7 +6,6 @@ pub mod effects;
 pub mod outbox;
 pub mod schedule;
 pub mod sockets;
-pub mod values;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{MutexGuard, PoisonError};

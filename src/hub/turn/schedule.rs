@@ -1,8 +1,5 @@
 //! The object's only alarm, which is set to the earliest deadline of all components.
 
-use std::sync::Weak;
-
-use crate::hub::Hub;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::LAST_TICK;
 use crate::hub::turn::Turn;
@@ -22,19 +19,18 @@ impl Turn<'_> {
         // The runtime drops an alarm in the past that is set while another alarm is being handled (measured).
         let at = at.map(|at| at.max(now + 1));
         let Some(at) = at.filter(|at| self.state.schedule.record_if_earlier(*at, now)) else { return };
-        let (set, hub) = (self.hub.rt.set_alarm(at), Weak::clone(&self.hub.this));
-        self.hub.rt.spawn(Box::pin(async move {
-            if !set.await
-                && let Some(hub) = hub.upgrade()
-            {
-                hub.retry_alarm(at).await;
+        let set = self.hub.rt.set_alarm(at);
+        self.hub.spawn(|hub| async move {
+            if !set.await {
+                hub.turn().schedule.on_set_failed(at);
+                hub.rt.sleep(ALARM_RETRY_MS).await;
+                hub.turn().set_next_alarm();
             }
-        }));
+        });
     }
 
     pub(in crate::hub) fn set_next_alarm(&mut self) {
-        let next = self.state.next_deadline();
-        self.request_alarm(next);
+        self.request_alarm(self.state.next_deadline());
     }
 
     /// Starts heartbeats and pings when the first client connects. Skips the ticks that were missed without clients.
@@ -44,15 +40,6 @@ impl Turn<'_> {
             self.state.schedule.skip_ticks(now);
             self.hub.rt.kv_put(LAST_TICK, &now.to_string());
         }
-    }
-}
-
-impl Hub {
-    /// Sets the next alarm again after it could not be set to `at`.
-    pub(in crate::hub) async fn retry_alarm(&self, at: u64) {
-        self.turn().schedule.on_set_failed(at);
-        self.rt.sleep(ALARM_RETRY_MS).await;
-        self.turn().set_next_alarm();
     }
 }
 

@@ -25,11 +25,8 @@ impl Turn<'_> {
 
     /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read these bytes.
     pub(in crate::hub) fn ping_if_needed(&mut self, conn: ConnId) {
-        if let Some(connection) =
-            self.state.connections.get_mut(conn).filter(|connection| connection.send_window.needs_ping())
-        {
-            connection.send_window.record_ping();
-            self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        if self.state.connections.get(conn).is_some_and(|connection| connection.send_window.needs_ping()) {
+            self.ping_after_frame(conn);
         }
     }
 

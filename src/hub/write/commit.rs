@@ -1,6 +1,7 @@
 //! Group commit. A use case adds its changes to the write queue; they are committed in batches. The effects of a batch run when it
 //! is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch with an unknown outcome. After a failed batch, the
 //! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
+//! A commit waits for the end of a burst of changes, and pauses after a burst while other namespaces write.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,12 +14,10 @@ use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::sessions::before_images::BeforeImages;
-use crate::hub::core::sessions::evictions::ReadTicket;
-use crate::hub::core::sessions::lookup::LocalIdLookup;
+use crate::hub::core::sessions::cached_session::BeforeImages;
+use crate::hub::core::sessions::evictions::{LocalIdLookup, ReadTicket};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::hub::turn::effects::all_except;
 use crate::log::{Level, LogLine};
 use crate::metrics::{Counter, DurationMetric};
 use crate::store::messages::select_by_local_ids;
@@ -29,6 +28,16 @@ use crate::store::{Database, DbError, Statement};
 const BURST_CHANGES: usize = 6;
 /// After a commit of more bytes than this, the hub evicts sessions from the cache.
 const EVICT_AFTER_BYTES: usize = 100_000;
+
+/// The most passes of the event loop for which a commit, a lookup or a write of attachments waits for the end of a burst.
+const MAX_BURST_PASSES: usize = 64;
+/// The hub pauses after a batch with this many effects, about 20 messages.
+const MIN_PAUSED_EFFECTS: usize = 40;
+/// The effects that the thread handles in a millisecond, roughly. A pause is at most as long as the effects of the batch occupied the
+/// thread. The time of a slow database does not count, because the thread is free for other namespaces while the database writes.
+const EFFECTS_PER_MS: usize = 6;
+/// The longest pause after a batch, in milliseconds.
+const MAX_PAUSE_MS: u64 = 100;
 
 impl Hub {
     /// Commits the write queue, and waits until all writes queued so far are durable.
@@ -131,9 +140,11 @@ impl Hub {
                 Err(error) => {
                     let line = LogLine::new(Level::Error, "commit-failed");
                     self.telemetry.log(line.text("error", &error.to_string()));
-                    let missed = error.is_outcome_unknown().then(|| self.turn().clis_that_missed(&batch.effects));
+                    // If the batch was committed despite the error, these CLIs have missed its updates.
+                    let effects = batch.effects.iter().filter(|_| error.is_outcome_unknown());
+                    let missed: BTreeSet<ConnId> = effects.flat_map(|effect| self.turn().recipients(effect)).collect();
                     self.turn().discard_uncommitted(batch.effects, &Error::from(error.clone()));
-                    self.turn().disconnect_to_resync(missed.into_iter().flatten());
+                    self.turn().disconnect_to_resync(missed);
                     self.turn().withdraw_failed_events(&error);
                 }
             }
@@ -171,6 +182,35 @@ impl Hub {
     pub(in crate::hub) async fn write_access(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
         self.access.batch(&mut statements).await.map(drop)
     }
+
+    /// Waits until `count_queued` has not grown during a pass of the event loop, so that the queued items share a batch or a write of
+    /// the attachment. Does not wait if fewer than `min` items are queued.
+    pub(in crate::hub) async fn await_burst_end(&self, min: usize, count_queued: fn(&State) -> usize) {
+        let mut queued = count_queued(&self.turn());
+        for _ in 0..MAX_BURST_PASSES {
+            if queued < min {
+                return;
+            }
+            // Lets the runtime deliver more events.
+            self.rt.sleep(0).await;
+            let now_queued = count_queued(&self.turn());
+            if now_queued == queued {
+                return;
+            }
+            queued = now_queued;
+        }
+    }
+
+    /// Records that the namespace has written a batch. If the batch is large and another namespace of the isolate has written recently,
+    /// pauses before the effects of the batch run. The pause delays the acknowledgements, and so the next messages, of a client that
+    /// sends many messages. Without the pause, such a client would take the isolate's thread from the other namespaces.
+    pub(in crate::hub) async fn pause_after_batch(&self, effects: usize, batch_ms: u64) {
+        let others_write = self.config.recent_writers.record(&self.config.namespace, self.rt.now());
+        if others_write && effects >= MIN_PAUSED_EFFECTS {
+            let thread_ms = (effects / EFFECTS_PER_MS) as u64;
+            self.rt.sleep(batch_ms.min(thread_ms).min(MAX_PAUSE_MS)).await;
+        }
+    }
 }
 
 /// The error of a caller whose commit was abandoned.
@@ -186,20 +226,5 @@ impl Turn<'_> {
         self.state.stored_bytes.forget();
         let queued = self.state.write_queue.discard();
         self.fail_effects(effects.into_iter().chain(queued), error);
-    }
-
-    /// Returns the CLIs that should have received the batch's updates. If the batch was committed despite the error, these CLIs
-    /// have missed the updates.
-    fn clis_that_missed(&mut self, effects: &[Effect]) -> BTreeSet<ConnId> {
-        let missed = effects.iter().filter_map(|effect| match effect {
-            Effect::Update { owner, except, .. } => {
-                Some(all_except(self.state.connections.clis_of_owner(owner), *except))
-            }
-            Effect::Message { session, except, .. } => {
-                Some(all_except(self.state.connections.clis_of_session(session), *except))
-            }
-            _ => None,
-        });
-        missed.flatten().collect()
     }
 }

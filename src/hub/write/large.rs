@@ -7,15 +7,14 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::sessions::before_images::{Committed, HubQueue};
-use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::sessions::cached_session::{CachedSession, Committed, HubQueue};
 use crate::memory_budget::Reservation;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
-use crate::model::large::{InlineOrLarge, LargeRef};
+use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
 use crate::model::machine::Machine;
 use crate::model::session::Session;
-use crate::store::values;
+use crate::store::values::{self, LargeValue};
 
 #[derive(Debug)]
 pub struct ResponseText {
@@ -49,31 +48,61 @@ pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
 }
 
 /// A segment of a JSON text before its large values are read.
-pub(in crate::hub) enum Segment {
-    Text(String),
-    /// A large value. `is_open`: its closing brace is omitted, because the next segment adds members.
-    Large {
-        large: LargeRef,
-        is_open: bool,
-    },
+pub(in crate::hub) struct Segment {
+    text: String,
+    /// The large value that follows, and whether its closing brace is omitted, because the next segment adds members.
+    large: Option<(LargeRef, bool)>,
 }
 
 /// Spare capacity for `{"session":…}` around a text, in bytes: without it, the text would be copied.
 const WRAPPER_BYTES: usize = 64;
 
 impl Hub {
-    /// Reads a large value like [`Hub::read_value`], after all writes queued so far are durable.
+    /// Replaces the value of a field. A large value is queued in the write queue, and only its excerpt is cached.
+    pub(in crate::hub) fn set_value(
+        &self,
+        write_queue: &mut HubQueue,
+        (owner, field): (&str, VersionedField),
+        version: u64,
+        current: &mut InlineOrLarge,
+        value: Option<Json>,
+    ) {
+        self.set_value_within(field.max_inline_bytes(), write_queue, (owner, field), version, current, value);
+    }
+
+    /// Replaces the value of a field like [`Hub::set_value`], with another limit: values above `max_inline_bytes` are large.
+    pub(in crate::hub) fn set_value_within(
+        &self,
+        max_inline_bytes: usize,
+        write_queue: &mut HubQueue,
+        (owner, field): (&str, VersionedField),
+        version: u64,
+        current: &mut InlineOrLarge,
+        value: Option<Json>,
+    ) {
+        let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
+        if is_large || current.large().is_some() {
+            write_queue.delete_replaced_values(owner);
+        }
+        *current = match value {
+            Some(value) if is_large => {
+                let value = LargeValue::new(owner, version, self.new_id(), value);
+                let stored = value.to_field(field);
+                write_queue.queue_value(value);
+                stored
+            }
+            value => InlineOrLarge::from_inline(value),
+        };
+    }
+
+    /// Reads a large value from the write queue or the database, after all writes queued so far are durable. `None` if another value has
+    /// replaced it.
     pub(in crate::hub) async fn read_durable_value(
         self: &Arc<Self>,
         owner: &str,
         large: &LargeRef,
     ) -> Result<Option<Json>, Error> {
         self.flush().await?;
-        self.read_value(owner, large).await
-    }
-
-    /// Reads a large value from the write queue or the database. `None` if another value has replaced it.
-    pub(in crate::hub) async fn read_value(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
         if let Some(value) = self.turn().write_queue.find_queued_value(large) {
             return Ok(Some(value));
         }
@@ -114,12 +143,12 @@ impl Hub {
         }
         self.flush_unless_stalled().await?;
         let segments = match committed(&self.turn().write_queue) {
-            Some(Committed::Absent) => return Err(Error::NotFound(kind)),
-            Some(Committed::Present(state)) => split(state),
+            Some(None) => return Err(Error::NotFound(kind)),
+            Some(Some(state)) => split(state),
             None => None,
         };
         Ok(match segments.map(<[Segment; 1]>::try_from) {
-            Some(Ok([Segment::Text(text)])) => Some(ResponseText { text, reservation: None }),
+            Some(Ok([Segment { text, large: None }])) => Some(ResponseText { text, reservation: None }),
             _ => None,
         })
     }
@@ -138,47 +167,30 @@ impl Hub {
         if is_changed {
             self.flush().await?;
         }
-        if let [Segment::Text(text)] = segments.as_mut_slice() {
+        if let [Segment { text, large: None }] = segments.as_mut_slice() {
             return Ok(Some(ResponseText { text: std::mem::take(text), reservation: None }));
         }
-        let larges: Vec<LargeRef> = segments.iter().filter_map(Segment::large).cloned().collect();
+        let larges: Vec<LargeRef> =
+            segments.iter().filter_map(|segment| Some(segment.large.as_ref()?.0.clone())).collect();
         if larges == *previous_values {
             return Err(incomplete_value());
         }
+        let large_bytes = larges.iter().map(|large| large.bytes).sum::<usize>();
+        let bytes = WRAPPER_BYTES + large_bytes + segments.iter().map(|segment| segment.text.len()).sum::<usize>();
         *previous_values = larges;
-        let bytes = WRAPPER_BYTES + segments.iter().map(Segment::bytes).sum::<usize>();
         let reservation = Some(self.wait_for_memory(bytes).await?);
         let mut text = String::with_capacity(bytes);
         for segment in segments {
-            match segment {
-                Segment::Text(segment) => text.push_str(&segment),
-                Segment::Large { large, is_open } => {
-                    if !self.append_value(&mut text, owner, &large).await? {
-                        return Ok(None);
-                    }
-                    if is_open {
-                        text.pop();
-                    }
-                }
+            text.push_str(&segment.text);
+            let Some((large, is_open)) = segment.large else { continue };
+            if !self.append_value(&mut text, owner, &large).await? {
+                return Ok(None);
+            }
+            if is_open {
+                text.pop();
             }
         }
         Ok(Some(ResponseText { text, reservation }))
-    }
-}
-
-impl Segment {
-    fn large(&self) -> Option<&LargeRef> {
-        match self {
-            Self::Large { large, .. } => Some(large),
-            Self::Text(_) => None,
-        }
-    }
-
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Large { large, .. } => large.bytes,
-            Self::Text(text) => text.len(),
-        }
     }
 }
 
@@ -203,7 +215,7 @@ pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
 fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
     if fields.iter().all(|(_, field, _)| field.large().is_none()) {
-        return vec![Segment::Text(json)];
+        return vec![Segment { text: json, large: None }];
     }
     let (mut segments, mut text) = (Vec::new(), String::new());
     for (name, value) in JsonObject::parse(&json).unwrap_or_default().members() {
@@ -213,15 +225,14 @@ fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge, Opti
         let field = fields.iter().find(|(field_name, ..)| *field_name == name);
         match field.and_then(|(_, field, end)| Some((field.large()?.clone(), end.as_deref()))) {
             Some((large, end)) => {
-                segments.push(Segment::Text(std::mem::take(&mut text)));
-                segments.push(Segment::Large { large, is_open: end.is_some() });
+                segments.push(Segment { text: std::mem::take(&mut text), large: Some((large, end.is_some())) });
                 text.push_str(end.unwrap_or_default());
             }
             None => text.push_str(value.get()),
         }
     }
     text.push('}');
-    segments.push(Segment::Text(text));
+    segments.push(Segment { text, large: None });
     segments
 }
 

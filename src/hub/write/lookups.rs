@@ -8,7 +8,7 @@ use futures::future::{BoxFuture, join};
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::sessions::lookup::{Lookup, UnknownLocalId};
+use crate::hub::core::sessions::evictions::{Lookup, UnknownLocalId};
 use crate::store::{Database, DbError, Row, Statement};
 
 /// The largest number of session lookups in one batch: each may return a row of 2 MB.

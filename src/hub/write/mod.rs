@@ -1,6 +1,5 @@
 //! Writes to the database and reads from it: group commit, lookups, and large values.
 
-pub mod burst;
 pub mod commit;
 pub mod large;
 pub mod lookups;

@@ -103,13 +103,6 @@ impl Cli {
         named.into_iter().flatten().chain(self.others.iter().map(|other| other.owner.clone()))
     }
 
-    /// Whether the CLI serves the same sessions and machines in its new state.
-    pub fn serves_same_owners(&self, new_state: &Self) -> bool {
-        let same_others = self.others.len() == new_state.others.len()
-            && self.others.iter().zip(&new_state.others).all(|(a, b)| a.owner == b.owner);
-        same_others && self.session == new_state.session && self.machine == new_state.machine
-    }
-
     pub fn ids_and_method_names(&self) -> impl Iterator<Item = &str> {
         let named = self.session.iter().chain(&self.machine).chain(&self.installation).chain(&self.methods);
         let ids_of_others = self.others.iter().map(|other| other.owner.id());

@@ -114,7 +114,6 @@ pub struct Connections {
     all: BTreeMap<ConnId, Connection>,
     /// Sockets that their clients have closed and whose last frames are still queued.
     closed: BTreeMap<ConnId, Connection>,
-    connecting: BTreeSet<ConnId>,
     by_owner: HashMap<Owner, Vec<ConnId>>,
     web: BTreeSet<ConnId>,
     /// The web clients that receive the messages of a session.
@@ -124,29 +123,15 @@ pub struct Connections {
 impl Connections {
     /// Inserts a socket, or replaces its peer.
     pub fn insert(&mut self, conn: ConnId, peer: Peer) {
-        let is_index_current = match (self.all.get(&conn).map(|connection| &connection.peer), &peer) {
-            (Some(Peer::Cli(old)), Peer::Cli(new)) => old.serves_same_owners(new),
-            _ => false,
+        let connection = match self.all.remove(&conn) {
+            Some(connection) => {
+                self.unindex(conn, &connection.peer);
+                Connection { peer, ..connection }
+            }
+            None => Connection::new(peer),
         };
-        if !is_index_current {
-            if let Some(old) = self.all.get(&conn).map(|connection| connection.peer.clone()) {
-                self.unindex(conn, &old);
-            }
-            self.index(conn, &peer);
-        }
-        match self.all.get_mut(&conn) {
-            Some(connection) => connection.peer = peer,
-            None => {
-                self.all.insert(conn, Connection::new(peer));
-            }
-        }
-    }
-
-    fn index(&mut self, conn: ConnId, peer: &Peer) {
-        match peer {
-            Peer::Connecting(_) => {
-                self.connecting.insert(conn);
-            }
+        match &connection.peer {
+            Peer::Connecting(_) => {}
             Peer::Cli(cli) => {
                 for owner in cli.served() {
                     self.by_owner.entry(owner).or_default().push(conn);
@@ -158,6 +143,7 @@ impl Connections {
                 session.for_each(|id| self.web_by_session.entry(id.clone()).or_default().push(conn));
             }
         }
+        self.all.insert(conn, connection);
     }
 
     /// Removes a socket and its queued frames. Returns the peer of the socket, and the bytes of the frames.
@@ -220,7 +206,6 @@ impl Connections {
                 }
             }
         }
-        self.connecting.remove(&conn);
         match peer {
             Peer::Connecting(_) => {}
             Peer::Cli(cli) => cli.served().for_each(|owner| remove_from(&mut self.by_owner, &owner, conn)),
@@ -258,23 +243,22 @@ impl Connections {
         self.clis_of_owner(&Owner::Session(id.to_owned()))
     }
 
-    /// Whether a socket of another installation serves a session; `false` for a client without an installation. Looks only at the sockets
-    /// that serve the session.
-    pub fn is_served_by_other(&self, session: &Owner, installation: Option<&String>) -> bool {
+    /// Whether a socket of another installation serves a session; `false` for a machine, and for a client without an installation. Looks
+    /// only at the sockets that serve the session.
+    pub fn is_served_by_other(&self, owner: &Owner, installation: Option<&String>) -> bool {
         let is_other = |conn: &ConnId| {
             let serving = self.cli(*conn).and_then(|cli| cli.installation.as_ref());
             serving.is_some_and(|serving| Some(serving) != installation)
         };
-        installation.is_some() && self.clis_of_owner(session).iter().any(is_other)
+        let is_possible = installation.is_some() && matches!(owner, Owner::Session(_));
+        is_possible && self.clis_of_owner(owner).iter().any(is_other)
     }
 
     /// Whether another installation than that of a socket serves a session. The socket may be closed.
-    pub fn is_served_elsewhere(&self, session: &Owner, conn: ConnId) -> bool {
+    pub fn is_served_elsewhere(&self, owner: &Owner, conn: ConnId) -> bool {
         let connection = self.all.get(&conn).or_else(|| self.closed.get(&conn));
-        match (session, connection.map(|connection| &connection.peer)) {
-            (Owner::Session(_), Some(Peer::Cli(cli))) => self.is_served_by_other(session, cli.installation.as_ref()),
-            _ => false,
-        }
+        let Some(Connection { peer: Peer::Cli(cli), .. }) = connection else { return false };
+        self.is_served_by_other(owner, cli.installation.as_ref())
     }
 
     /// Returns all sockets, oldest first.
@@ -335,8 +319,8 @@ impl Connections {
 
     /// Returns the sockets whose CONNECT packet was not accepted yet.
     pub fn connecting(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
-        self.connecting.iter().filter_map(|conn| match &self.all.get(conn)?.peer {
-            Peer::Connecting(connecting) => Some((*conn, connecting)),
+        self.iter().filter_map(|(conn, connection)| match &connection.peer {
+            Peer::Connecting(connecting) => Some((conn, connecting)),
             _ => None,
         })
     }

@@ -4,7 +4,6 @@
 pub mod cli;
 pub mod connections;
 pub mod frame_queue;
-pub mod grace;
 pub mod rpc;
 pub mod send_window;
 pub mod subscription;

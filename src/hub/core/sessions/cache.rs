@@ -9,8 +9,9 @@ use std::sync::Arc;
 
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::local_ids::LocalIds;
-use crate::hub::core::sessions::before_images::{BeforeImages, Committed, HubQueue, record_before_image};
-use crate::hub::core::sessions::cached_session::{CachedSession, ENTRY_BYTES};
+use crate::hub::core::sessions::cached_session::{
+    BeforeImages, CachedSession, ENTRY_BYTES, HubQueue, record_before_image,
+};
 use crate::hub::core::sessions::evictions::{CurrentRead, Evictions, Key};
 use crate::hub::core::sessions::session_list::{ListRequest, SessionList, encode_list_page};
 use crate::hub::core::sessions::tags::Tags;
@@ -71,9 +72,8 @@ impl Cache {
     /// Returns a cached session for a change, and discards its summary.
     pub fn entry_mut(&mut self, id: &str, images: &mut BeforeImages) -> Option<&mut CachedSession> {
         let entry = uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted);
-        record_before_image(&mut images.sessions, id, || Committed::present(entry.take_before_image()));
+        record_before_image(&mut images.sessions, id, || Some(entry.take_before_image()));
         entry.summary.take();
-        self.session_list.invalidate();
         Some(entry)
     }
 
@@ -89,7 +89,6 @@ impl Cache {
 
     /// Sets the `activeAt` of a session or machine, if it is cached. This change needs no write.
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
-        self.session_list.invalidate();
         let active_at = match owner {
             Owner::Session(id) => self.entry_mut_without_before_image(id).map(|entry| {
                 entry.summary.take();
@@ -104,7 +103,6 @@ impl Cache {
 
     /// Records that no CLI is connected to an active session. This change needs no write.
     pub fn set_disconnected(&mut self, id: &str) {
-        self.session_list.invalidate();
         if let Some(entry) = self.entry_mut_without_before_image(id) {
             entry.summary.take();
             entry.session.disconnected = entry.session.active;
@@ -135,9 +133,6 @@ impl Cache {
         if !self.sessions.contains_key(&id) {
             self.id_by_tag.insert(session.tag.clone(), id.clone());
             let summary = self.session_list.take(&id);
-            if summary.is_none() {
-                self.session_list.invalidate();
-            }
             let summary = summary.filter(|summary| summary.json.is_some()).map_or_else(OnceCell::new, OnceCell::from);
             self.sessions.insert(id.clone(), CachedSession { summary, ..CachedSession::new(session) });
             self.uncounted.push(id.clone());
@@ -148,7 +143,7 @@ impl Cache {
     /// Inserts a new session, which has no messages and no completed requests.
     pub fn insert_created(&mut self, session: Session, images: &mut BeforeImages) {
         let id = session.id.clone();
-        record_before_image(&mut images.sessions, &id, || Committed::Absent);
+        record_before_image(&mut images.sessions, &id, || None);
         self.tags.iter_mut().for_each(|tags| tags.add_session(&session.tag));
         self.insert(session);
         if let Some(entry) = self.entry_mut_without_before_image(&id) {
@@ -164,14 +159,12 @@ impl Cache {
     pub fn evict_stale(&mut self, id: &str, images: &mut BeforeImages) {
         self.evict_entry(id);
         images.sessions.remove(id);
-        self.session_list.invalidate();
     }
 
     pub fn remove(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(mut entry) = self.evict_entry(id) {
-            record_before_image(&mut images.sessions, id, || Committed::present(entry.take_before_image()));
+            record_before_image(&mut images.sessions, id, || Some(entry.take_before_image()));
             self.tags.iter_mut().for_each(|tags| tags.session_count = tags.session_count.saturating_sub(1));
-            self.session_list.invalidate();
         }
     }
 
@@ -282,12 +275,10 @@ impl Cache {
 
     /// Returns the estimated memory of the before-images, in bytes, without the texts that they share with the current states.
     pub fn committed_bytes(&self, write_queue: &HubQueue) -> usize {
-        let sessions =
-            write_queue.before_images().flat_map(|images| images.sessions.values()).filter_map(Committed::state);
+        let sessions = write_queue.before_images().flat_map(|images| images.sessions.values()).flatten();
         let session_bytes: usize = sessions.map(|entry| entry.unshared_bytes(self.entry(&entry.session.id))).sum();
-        let machines =
-            write_queue.before_images().flat_map(|images| images.machines.values()).filter_map(Committed::state);
-        session_bytes + machines.map(machine_bytes).sum::<usize>()
+        let machines = write_queue.before_images().flat_map(|images| images.machines.values()).flatten();
+        session_bytes + machines.map(|machine| machine_bytes(machine)).sum::<usize>()
     }
 
     /// Adds the summary of a session that was read from the database, unless a newer one is in memory.
@@ -301,21 +292,13 @@ impl Cache {
 
     /// Returns a page of the list of committed sessions as JSON: active sessions first, then by `updatedAt`, newest first. If memory
     /// lacks summaries of the page, returns which summaries must be read.
-    pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<Arc<str>, Selection> {
+    pub fn list_page(&mut self, request: &ListRequest, write_queue: &HubQueue) -> Result<String, Selection> {
         if let Some(tag) = self.session_list.next_read_after() {
             return Err(Selection::After(tag.to_owned()));
         }
-        if let Some(page) = self.session_list.cached_page(request) {
-            return Ok(page);
-        }
         self.update_summaries();
         let summaries = self.committed_summaries(write_queue).map(|(id, summary, _)| (id, summary));
-        let page = Arc::from(encode_list_page(request, summaries).map_err(Selection::Ids)?);
-        // A page is not cached while changes are queued, because their commit changes the page.
-        if write_queue.committed_sessions().is_empty() {
-            self.session_list.cache_page(request, &page);
-        }
-        Ok(page)
+        encode_list_page(request, summaries).map_err(Selection::Ids)
     }
 
     /// Makes the missing summaries of the cached sessions.
@@ -333,7 +316,7 @@ impl Cache {
         write_queue: &'a HubQueue,
     ) -> impl Iterator<Item = (&'a str, &'a SessionSummary, Option<&'a Session>)> {
         let committed = write_queue.committed_sessions();
-        let changed: Vec<_> = committed.iter().filter_map(|(id, state)| Some((*id, state.state()?))).collect();
+        let changed: Vec<_> = committed.iter().filter_map(|(id, state)| Some((*id, state.as_ref()?))).collect();
         let cached = self.sessions.iter().map(|(id, entry)| (id.as_str(), entry.summary(), Some(&entry.session)));
         let current = cached.chain(self.session_list.iter().map(|(id, summary)| (id, summary, None)));
         let changed = changed.into_iter().map(|(id, entry)| (id, entry.summary(), Some(&entry.session)));
@@ -353,13 +336,13 @@ impl Cache {
     pub fn machine_mut(&mut self, id: &str, write_queue: &mut HubQueue) -> Result<&mut Machine, Error> {
         let machines = self.machines.as_mut();
         let machine = machines.and_then(|machines| machines.get_mut(id)).ok_or(Error::NotFound(Kind::Machine))?;
-        record_before_image(&mut write_queue.queued_images().machines, id, || Committed::present(machine.clone()));
+        record_before_image(&mut write_queue.queued_images().machines, id, || Some(machine.clone()));
         Ok(machine)
     }
 
     pub fn list_machines<'a>(&'a self, write_queue: &'a HubQueue) -> impl Iterator<Item = &'a Machine> {
         let committed = write_queue.committed_machines();
-        let changed: Vec<&Machine> = committed.values().filter_map(|state| state.state()).collect();
+        let changed: Vec<&Machine> = committed.values().filter_map(|state| state.as_deref()).collect();
         let current = self.machines.iter().flat_map(HashMap::values);
         current.filter(move |machine| !committed.contains_key(machine.id.as_str())).chain(changed)
     }
@@ -367,7 +350,7 @@ impl Cache {
     /// Inserts a new machine. Does nothing while the machines are not loaded.
     pub fn insert_machine(&mut self, machine: Machine, images: &mut BeforeImages) {
         if let Some(machines) = &mut self.machines {
-            record_before_image(&mut images.machines, &machine.id, || Committed::Absent);
+            record_before_image(&mut images.machines, &machine.id, || None);
             machines.insert(machine.id.clone(), machine);
         }
     }
@@ -381,7 +364,7 @@ impl Cache {
 
     pub fn remove_machine(&mut self, id: &str, images: &mut BeforeImages) {
         if let Some(machine) = self.machines.as_mut().and_then(|machines| machines.remove(id)) {
-            record_before_image(&mut images.machines, id, || Committed::present(machine));
+            record_before_image(&mut images.machines, id, || Some(machine));
         }
     }
 

@@ -1,17 +1,23 @@
-//! A cached session: its row, and derived data.
+//! A cached session: its row, and derived data. Before-images: the last committed states of sessions and machines with changes that are
+//! not durable yet. A before-image belongs to the batch of the change, and is dropped with the batch. While the database is stalled,
+//! reads return before-images.
 
 use std::cell::OnceCell;
+use std::collections::HashMap;
 use std::sync::Arc;
 
+use crate::hub::core::effect::Effect;
 use crate::hub::core::local_ids::LocalIds;
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::sessions::session_list::json_bytes;
 use crate::model::agent_state;
 use crate::model::json::Json;
 use crate::model::large::InlineOrLarge;
+use crate::model::machine::Machine;
 use crate::model::message::HeldMessage;
 use crate::model::session::Session;
 use crate::model::summary::{SessionSummary, SummaryFields};
+use crate::store::write_queue::WriteQueue;
 
 /// The estimated memory of a session or machine besides its texts, in bytes.
 pub(super) const ENTRY_BYTES: usize = 1_000;
@@ -107,4 +113,54 @@ impl CachedSession {
         let completed = current.and_then(|entry| entry.completed.as_ref()).map_or(0, |completed| completed.bytes());
         self.bytes().saturating_sub(shared + completed).max(ENTRY_BYTES)
     }
+}
+
+/// The write queue of the hub, whose batches own before-images.
+pub type HubQueue = WriteQueue<Effect, BeforeImages>;
+
+/// The state of a session or machine before changes that are not durable; `None` if it did not exist.
+pub type Committed<T> = Option<Box<T>>;
+
+/// The sessions and machines that a batch changes, by id, as they were before the batch.
+#[derive(Debug, Default)]
+pub struct BeforeImages {
+    pub sessions: HashMap<String, Committed<CachedSession>>,
+    pub machines: HashMap<String, Committed<Machine>>,
+}
+
+/// Records a state before a change, unless the batch contains an earlier change.
+pub(super) fn record_before_image<T>(
+    images: &mut HashMap<String, Committed<T>>,
+    id: &str,
+    state: impl FnOnce() -> Option<T>,
+) {
+    images.entry(id.to_owned()).or_insert_with(|| state().map(Box::new));
+}
+
+impl HubQueue {
+    /// Returns the committed state of a session; `None` if all changes of the session are durable.
+    pub fn committed_session(&self, id: &str) -> Option<&Committed<CachedSession>> {
+        self.before_images().find_map(|images| images.sessions.get(id))
+    }
+
+    /// Returns the committed state of a machine; `None` if all changes of the machine are durable.
+    pub fn committed_machine(&self, id: &str) -> Option<&Committed<Machine>> {
+        self.before_images().find_map(|images| images.machines.get(id))
+    }
+
+    /// Returns the committed states of all changed sessions.
+    pub fn committed_sessions(&self) -> HashMap<&str, &Committed<CachedSession>> {
+        oldest_states(self.before_images().map(|images| &images.sessions))
+    }
+
+    /// Returns the committed states of all changed machines.
+    pub fn committed_machines(&self) -> HashMap<&str, &Committed<Machine>> {
+        oldest_states(self.before_images().map(|images| &images.machines))
+    }
+}
+
+fn oldest_states<'a, T: 'a>(
+    images: impl DoubleEndedIterator<Item = &'a HashMap<String, Committed<T>>>,
+) -> HashMap<&'a str, &'a Committed<T>> {
+    images.rev().flatten().map(|(id, state)| (id.as_str(), state)).collect()
 }

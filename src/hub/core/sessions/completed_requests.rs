@@ -2,7 +2,6 @@
 //! entries are removed.
 
 use std::cell::LazyCell;
-use std::cmp::Ordering;
 use std::collections::BTreeMap;
 
 use serde_json::value::RawValue;
@@ -39,10 +38,6 @@ fn entry_bytes(id: &str, entry: &str) -> usize {
     id.len() + entry.len() + ENTRY_OVERHEAD_BYTES
 }
 
-fn compare(a: &DatedEntry<'_>, b: &DatedEntry<'_>) -> Ordering {
-    (a.0, a.1).cmp(&(b.0, b.1))
-}
-
 impl CompletedRequests {
     /// Creates the record from rows of the database: id, time of completion, entry.
     pub fn from_rows(entries: Vec<(String, u64, Json)>) -> Self {
@@ -71,9 +66,8 @@ impl CompletedRequests {
         if self.bytes() <= MAX_COMPLETED_REQUESTS_BYTES {
             return false;
         }
-        let mut ids: Vec<(u64, String)> = self.entries.iter().map(|(id, (at, _))| (*at, id.clone())).collect();
-        sort_by(&mut ids, Ord::cmp);
-        for (_, id) in ids {
+        let ids: Vec<String> = self.sorted().into_iter().map(|(_, id, _)| id.to_owned()).collect();
+        for id in ids {
             if self.bytes() <= TRIMMED_COMPLETED_REQUESTS_BYTES {
                 break;
             }
@@ -157,31 +151,26 @@ impl CompletedRequests {
     }
 
     pub fn oldest_first(&self) -> impl Iterator<Item = (&str, &Json)> {
-        let mut entries = self.unsorted();
-        sort_by(&mut entries, compare);
-        entries.into_iter().map(|(_, id, entry)| (id, entry))
+        self.sorted().into_iter().map(|(_, id, entry)| (id, entry))
     }
 
     /// Returns the newest entries, oldest first, up to [`MAX_RECENT_COMPLETED`] and [`MAX_RECENT_COMPLETED_BYTES`].
     pub fn most_recent(&self) -> Vec<(&str, &Json)> {
-        let mut entries = self.unsorted();
-        // A selection is cheaper than sorting a long record.
-        if let Some(older) = entries.len().checked_sub(MAX_RECENT_COMPLETED + 1) {
-            entries.select_nth_unstable_by(older, compare);
-            entries.drain(..=older);
-        }
-        sort_by(&mut entries, compare);
+        let mut entries = self.sorted();
         let mut bytes = 0;
         let fits = |(_, id, entry): &&DatedEntry<'_>| {
             bytes += id.len() + entry.text().len();
             bytes <= MAX_RECENT_COMPLETED_BYTES
         };
-        let count = entries.iter().rev().take_while(fits).count();
+        let count = entries.iter().rev().take(MAX_RECENT_COMPLETED).take_while(fits).count();
         entries.split_off(entries.len() - count).into_iter().map(|(_, id, entry)| (id, entry)).collect()
     }
 
-    fn unsorted(&self) -> Vec<DatedEntry<'_>> {
-        self.entries.iter().map(|(id, (at, entry))| (*at, id.as_str(), entry)).collect()
+    /// Returns the entries, oldest first.
+    fn sorted(&self) -> Vec<DatedEntry<'_>> {
+        let mut entries: Vec<_> = self.entries.iter().map(|(id, (at, entry))| (*at, id.as_str(), entry)).collect();
+        sort_by(&mut entries, |a, b| (a.0, a.1).cmp(&(b.0, b.1)));
+        entries
     }
 }
 

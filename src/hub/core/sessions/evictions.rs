@@ -1,11 +1,37 @@
-//! The latest evictions of sessions, by id and by tag. If a session was evicted during a read of the database, the result of
-//! the read may be stale: the session may have been loaded and changed in between.
+//! Reads of the database in progress: lookups that wait for their batch, and the latest evictions of sessions, by id and by tag. If a
+//! session was evicted during a read, the result of the read may be stale: the session may have been loaded and changed in between.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-/// How many ids and tags of evicted sessions are remembered, about 50 bytes each. A read that began before a forgotten eviction
-/// is stale.
+use futures::channel::oneshot;
+
+use crate::hub::core::ports::ConnId;
+use crate::store::{DbError, Row, Statement};
+
+pub struct Lookup {
+    pub statements: Vec<Statement>,
+    /// Receives the rows of each statement.
+    pub sender: oneshot::Sender<Result<Vec<Vec<Row>>, DbError>>,
+}
+
+/// A message whose local id must be looked up.
+pub struct UnknownLocalId {
+    pub session: String,
+    pub local_id: String,
+    /// The CLI that sent the message; `None` for a web client.
+    pub from: Option<ConnId>,
+}
+
+/// The lookups of local ids that a batch contains.
+pub struct LocalIdLookup {
+    /// Sessions and local ids.
+    pub pairs: Vec<(String, String)>,
+    pub ticket: ReadTicket,
+}
+
+/// How many ids and tags of evicted sessions are remembered, about 20 bytes each. At this number, all are forgotten, and every read in
+/// progress is stale.
 const MAX_TRACKED_EVICTIONS: usize = 20_000;
 
 /// The subject of a read. Only the hash of a key is stored: if two keys have the same hash, a read is repeated in vain.
@@ -38,8 +64,6 @@ pub struct Evictions {
     count: u64,
     /// The number of the last eviction of each key.
     last: HashMap<u64, u64>,
-    /// Numbers and keys, oldest first.
-    order: VecDeque<(u64, u64)>,
     /// The keys of evictions up to this number are unknown.
     forgotten_up_to: u64,
 }
@@ -62,21 +86,13 @@ impl Evictions {
         self.record(&[Key::Id(id)]);
     }
 
-    /// Records an eviction. Above [`MAX_TRACKED_EVICTIONS`] keys, forgets the oldest.
+    /// Records an eviction.
     pub fn record(&mut self, keys: &[Key<'_>]) {
+        if self.last.len() >= MAX_TRACKED_EVICTIONS {
+            self.clear();
+        }
         self.count += 1;
-        for key in keys {
-            let key = key.digest();
-            self.last.insert(key, self.count);
-            self.order.push_back((self.count, key));
-        }
-        while self.order.len() > MAX_TRACKED_EVICTIONS {
-            let Some((number, key)) = self.order.pop_front() else { return };
-            self.forgotten_up_to = number;
-            if self.last.get(&key) == Some(&number) {
-                self.last.remove(&key);
-            }
-        }
+        self.last.extend(keys.iter().map(|key| (key.digest(), self.count)));
     }
 
     /// Makes the results of all reads in progress stale.
@@ -97,19 +113,16 @@ mod tests {
     #[test]
     fn every_earlier_read_is_stale_after_more_evictions_than_are_tracked() {
         let mut evictions = Evictions::default();
-        evictions.record(&[Key::Id("first")]);
         let before = evictions.take_ticket();
-        let ids: Vec<String> = (0..=MAX_TRACKED_EVICTIONS).map(|n| n.to_string()).collect();
-        for id in &ids[1..] {
-            evictions.record(&[Key::Id(id)]);
-        }
-        assert!(is_current(&evictions, &before, Key::Id("other")), "the forgotten eviction is older than the ticket");
+        let ids: Vec<String> = (0..MAX_TRACKED_EVICTIONS).map(|n| n.to_string()).collect();
+        ids.iter().for_each(|id| evictions.record(&[Key::Id(id)]));
+        assert!(is_current(&evictions, &before, Key::Id("other")) && !is_current(&evictions, &before, Key::Id("0")));
         evictions.record(&[Key::Id("last")]);
         for key in [Key::Id("other"), Key::Namespace] {
             assert!(!is_current(&evictions, &before, key), "{key:?}");
             assert!(is_current(&evictions, &evictions.take_ticket(), key), "{key:?}");
         }
-        assert!(evictions.last.len() <= MAX_TRACKED_EVICTIONS);
+        assert_eq!(evictions.last.len(), 1);
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! The pages of the inbox: what waits for a person in all sessions of the namespace.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 
-use crate::hub::core::sessions::before_images::HubQueue;
 use crate::hub::core::sessions::cache::Cache;
+use crate::hub::core::sessions::cached_session::HubQueue;
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
 use crate::hub::core::sessions::session_list::MAX_LIST_BYTES;
 use crate::model::inbox::{Item, Position, items};
@@ -70,7 +69,7 @@ impl Cache {
         read: Option<&InboxRead>,
         write_queue: &HubQueue,
         now: u64,
-    ) -> Result<Arc<str>, Missing> {
+    ) -> Result<String, Missing> {
         if let Some(tag) = self.session_list.next_read_after() {
             return Err(Missing::Summaries(Selection::After(tag.to_owned())));
         }
@@ -107,7 +106,7 @@ impl Cache {
         keep_first(&mut listed, request.limit + 1);
         let summary = |id: &str| waiting.get(id).and_then(|(summary, _)| summary.json.as_deref());
         let page = encode_inbox_page(request, &listed, end.is_some(), total, summary);
-        page.map(Arc::from).map_err(|ids| Missing::Summaries(Selection::Ids(ids)))
+        page.map_err(|ids| Missing::Summaries(Selection::Ids(ids)))
     }
 }
 

@@ -6,9 +6,9 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::hub::core::memory::MemoryReservations;
 use crate::model::event::DeltaEvent;
-use crate::model::json::{Json, unescape_lenient};
+use crate::model::json::unescape_lenient;
 use crate::model::message::TextKind;
-use crate::wire::cli::MAX_DELTA_TEXT_BYTES;
+use crate::wire::cli::{MAX_DELTA_TEXT_BYTES, MessageDelta};
 
 /// How many deltas of a session are sent in a second. Further deltas are dropped.
 pub const MAX_DELTAS_PER_SECOND: usize = 50;
@@ -33,18 +33,6 @@ const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;
 const MAX_LIVE_SESSIONS: usize = 1_000;
 /// The most bytes of live text that a namespace keeps for web clients that connect.
 const MAX_LIVE_BYTES: usize = 1024 * 1024;
-
-/// A `message-delta` of a CLI.
-pub struct ReceivedDelta<'a> {
-    pub session: &'a str,
-    /// The `localId` of the message.
-    pub id: &'a str,
-    /// Without an offset, the delta continues the previous delta of its message.
-    pub offset: Option<u64>,
-    /// A JSON string.
-    pub text: &'a Json,
-    pub kind: Option<TextKind>,
-}
 
 /// The live text of a namespace's sessions.
 #[derive(Debug, Default)]
@@ -92,13 +80,13 @@ impl LiveTexts {
     /// gap. The first half of a surrogate pair at the end of a delta is sent with the next delta.
     pub fn receive(
         &mut self,
-        delta: &ReceivedDelta<'_>,
+        delta: &MessageDelta,
         now: u64,
         memory_reservations: &mut MemoryReservations,
     ) -> Option<(u64, String)> {
-        let live_text = self.entry(delta.session, now, memory_reservations)?;
+        let live_text = self.entry(&delta.sid, now, memory_reservations)?;
         let bytes_before = live_text.bytes();
-        let message = live_text.message(delta.id)?;
+        let message = live_text.message(&delta.id)?;
         let capacity_before = message.text.capacity();
         let (start, text) = message.decode(delta)?;
         message.append(start, &text);
@@ -181,8 +169,8 @@ impl LiveText {
 
 impl LiveMessage {
     /// Returns the text of a delta, and where it begins in the message. If half of a surrogate pair was held back before, the
-    /// text begins with this half.
-    fn decode(&mut self, delta: &ReceivedDelta<'_>) -> Option<(u64, String)> {
+    /// text begins with this half. Without an offset, the delta continues the previous delta of its message.
+    fn decode(&mut self, delta: &MessageDelta) -> Option<(u64, String)> {
         let length = self.end + u64::from(self.held_half.is_some());
         let mut start = delta.offset.unwrap_or(length);
         let json = delta.text.text();
@@ -249,6 +237,7 @@ mod tests {
     use super::*;
     use crate::memory_budget::MemoryBudget;
     use crate::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
+    use crate::model::json::Json;
 
     const NOW: u64 = 1_700_000_000_000;
 
@@ -258,11 +247,12 @@ mod tests {
 
     fn receive(
         live: &mut LiveTexts,
-        (session, id, offset, text): (&str, &str, Option<u64>, &str),
+        (sid, id, offset, text): (&str, &str, Option<u64>, &str),
         now: u64,
         memory: &mut MemoryReservations,
     ) -> Option<(u64, String)> {
-        live.receive(&ReceivedDelta { session, id, offset, text: &Json::of(text), kind: None }, now, memory)
+        let (sid, id, text) = (sid.to_owned(), id.to_owned(), Json::of(text));
+        live.receive(&MessageDelta { sid, id, text, offset, kind: None }, now, memory)
     }
 
     /// The texts so far of session `s`, with their offsets.

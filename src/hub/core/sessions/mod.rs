@@ -1,18 +1,14 @@
 //! The sessions and machines of a namespace in memory: their cache, their deadlines, and the requests that wait for them. State
 //! machines without IO.
 
-pub mod activation_waiters;
-pub mod before_images;
 pub mod cache;
 pub mod cached_session;
 pub mod completed_requests;
 pub mod evictions;
 pub mod in_flight;
 pub mod inbox;
-pub mod kept_requests;
 pub mod live_text;
 pub mod liveness;
-pub mod lookup;
 pub mod reminders;
 pub mod session_list;
 pub mod tags;

@@ -74,8 +74,6 @@ pub struct SessionList {
     is_complete: bool,
     /// The sessions up to this tag have been read. Without meaning if `is_complete`.
     last_tag: String,
-    /// The page that was written last, until a session changes.
-    cached_page: Option<(ListRequest, Arc<str>)>,
     /// Each request that reads JSON has a clone. The JSON is not dropped while a clone exists.
     readers: Arc<()>,
 }
@@ -88,7 +86,7 @@ impl SessionList {
 
     /// Records that the sessions up to `last_tag` have been read. `is_complete`: all sessions have been read.
     pub fn record_read(&mut self, last_tag: String, is_complete: bool) {
-        (self.last_tag, self.is_complete, self.cached_page) = (last_tag, is_complete, None);
+        (self.last_tag, self.is_complete) = (last_tag, is_complete);
     }
 
     /// While the result exists, [`shrink`](Self::shrink) drops no JSON. A caller that then inserts JSON must reserve memory for the
@@ -126,24 +124,8 @@ impl SessionList {
     pub fn shrink(&mut self, max_bytes: usize) {
         if (self.json_bytes > max_bytes || max_bytes == 0) && Arc::strong_count(&self.readers) == 1 {
             self.summaries.values_mut().for_each(|summary| summary.json = None);
-            (self.json_bytes, self.cached_page) = (0, None);
+            self.json_bytes = 0;
         }
-    }
-
-    /// Discards the cached page, because a session has changed.
-    pub fn invalidate(&mut self) {
-        self.cached_page = None;
-    }
-
-    pub fn cached_page(&self, request: &ListRequest) -> Option<Arc<str>> {
-        self.cached_page
-            .as_ref()
-            .filter(|(cached_request, _)| cached_request == request)
-            .map(|(_, page)| Arc::clone(page))
-    }
-
-    pub fn cache_page(&mut self, request: &ListRequest, page: &Arc<str>) {
-        self.cached_page = Some((request.clone(), Arc::clone(page)));
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&str, &SessionSummary)> {
@@ -152,11 +134,10 @@ impl SessionList {
 
     /// Returns the estimated memory, in bytes.
     pub fn bytes(&self) -> usize {
-        let page_bytes = self.cached_page.as_ref().map_or(0, |(_, page)| page.len());
-        self.bytes_without_json() + self.json_bytes + page_bytes
+        self.bytes_without_json() + self.json_bytes
     }
 
-    /// Returns the estimated memory, in bytes, of all except the JSON and the last page, which can be dropped.
+    /// Returns the estimated memory, in bytes, of all except the JSON, which can be dropped.
     pub fn bytes_without_json(&self) -> usize {
         self.summaries.len() * SUMMARY_BYTES
     }
