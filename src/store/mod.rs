@@ -45,10 +45,15 @@ pub mod write_queue;
 pub mod wrong_tokens;
 
 use futures::future::{BoxFuture, ready};
+use serde::Serialize;
 use thiserror::Error;
 
+use crate::model::namespace::Namespace;
+use crate::model::session::ControlMode;
+
 /// A parameter of a statement or a column of a row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Value {
     Null,
     Integer(i64),
@@ -64,6 +69,36 @@ impl From<&str> for Value {
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Integer(flag.into())
+    }
+}
+
+impl From<&Namespace> for Value {
+    fn from(namespace: &Namespace) -> Self {
+        namespace.as_str().into()
+    }
+}
+
+impl From<ControlMode> for Value {
+    fn from(mode: ControlMode) -> Self {
+        Self::from(<&str>::from(mode))
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
     }
 }
 
