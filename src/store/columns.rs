@@ -1,7 +1,7 @@
 //! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the
 //! column, never a default value.
 
-use super::{DbError, Found, Row, Value};
+use super::{Database, DbError, Found, Row, Statement, Value};
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, LargeRef};
 
@@ -117,6 +117,16 @@ pub type ValueColumns = [&'static str; 3];
 pub const METADATA: ValueColumns = ["metadata", "metadata_version", "metadata_parts"];
 pub const AGENT_STATE: ValueColumns = ["agent_state", "agent_state_version", "agent_state_parts"];
 pub const RUNNER_STATE: ValueColumns = ["runner_state", "runner_state_version", "runner_state_parts"];
+
+/// Runs statements as a transaction, and returns the last row of the last statement. Without a row, each column is missing.
+pub(super) async fn read_last(
+    db: &dyn Database,
+    table: &'static str,
+    mut statements: Vec<Statement>,
+) -> Result<Columns, DbError> {
+    let row = db.batch(&mut statements).await?.pop().and_then(|mut rows| rows.pop());
+    Ok(Columns::new(table, row.unwrap_or_default()))
+}
 
 /// Decodes the result of a statement that looks up an id: one row with the flag `owned` (whether the id belongs to the
 /// namespace), or no row if the id does not exist.

@@ -25,7 +25,6 @@ pub mod inbox;
 pub mod machines;
 pub mod memory;
 pub mod messages;
-pub mod namespace_deletion;
 pub mod namespace_rows;
 pub mod parts;
 pub mod places;
@@ -38,11 +37,12 @@ pub mod retry;
 pub mod secrets;
 pub mod sessions;
 pub mod summaries;
-pub mod usage;
 pub mod values;
 pub mod watchdog;
 pub mod write_queue;
 pub mod wrong_tokens;
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::{BoxFuture, ready};
 use serde::Serialize;
@@ -258,4 +258,13 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
 /// Runs one statement as a transaction, and returns its rows.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
     Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())
+}
+
+/// Creates a statement with the namespace as its only parameter from each text.
+fn of_namespace<const N: usize>(namespace: &Namespace, sql: [&'static str; N]) -> Vec<Statement> {
+    sql.map(|sql| Statement::new(sql, [namespace.into()])).into()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
