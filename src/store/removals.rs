@@ -1,5 +1,6 @@
-//! Deletes and merges sessions, and deletes whole namespaces (docs/design/namespaces.md). The row of a removed session becomes a tombstone, whose namespace has a prefix that no token can have:
-//! `/` for a deleted session, and `//` for a session that was merged into another.
+//! Deletes and merges sessions, and deletes whole namespaces (docs/design/namespaces.md). The row of a removed session becomes a
+//! tombstone, whose namespace has a prefix that no token can have: `/` for a deleted session, and `//` for a session that was merged into
+//! another.
 
 use super::bulk::BulkStatements;
 use super::columns::{Columns, read_last};
