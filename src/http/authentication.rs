@@ -350,8 +350,8 @@ impl Authentication {
 }
 
 /// Returns the key under which the attempts of a client address are counted. The key of an IPv4 address is the address. The key of an
-/// IPv6 address is its /64 network, because one client has all addresses of such a network. All clients without a valid address have one key, because a client
-/// of a local hub can send any text.
+/// IPv6 address is its /64 network, because one client has all addresses of such a network. All clients without a valid address have one
+/// key, because a client of a local hub can send any text.
 pub fn rate_limit_key(address: &str) -> String {
     match address.parse().map(|address: IpAddr| address.to_canonical()) {
         Ok(IpAddr::V6(ip)) => {

@@ -14,7 +14,7 @@ use crate::hub::devices::manage::{NewCode, create_code as create_unused_code};
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::model::json::Json;
 use crate::store::Value;
-use crate::store::devices::{Claim, NewClaim, NewPairing, claim};
+use crate::store::devices::{Claim, ClaimedCode, NewClaim, NewPairing, claim};
 use crate::wire::field_types::optional_keyword;
 
 /// How often a device may ask whether its request was approved, in milliseconds.
@@ -146,7 +146,8 @@ impl Edge {
                     let code = required("code", body.code.as_deref())?;
                     let (name, kind) = body.device()?;
                     let code = Code::parse(code).filter(|code| !code.is_request()).ok_or(Error::UnknownCode)?;
-                    self.claim_token(code.selector(), &code.hash(), &random, (&name, kind), now_ms).await
+                    let claimed = ClaimedCode { selector: code.selector(), name: &name, kind };
+                    self.claim_token(&code.hash(), &random, Some(claimed), now_ms).await
                 }
                 PairingStep::Request => {
                     let (name, kind) = body.device()?;
@@ -157,7 +158,7 @@ impl Edge {
                     if secret.len() != SECRET_LEN {
                         return Err(Error::UnknownCode.into());
                     }
-                    self.claim_token("", &hash(secret), &random, ("", ""), now_ms).await
+                    self.claim_token(&hash(secret), &random, None, now_ms).await
                 }
             }
         }
@@ -165,21 +166,13 @@ impl Edge {
         to_response(reply)
     }
 
-    /// Answers with the token of a device. `selector` is empty, and `device` unused, for the secret of a request: its row has the device.
-    async fn claim_token(
-        &self,
-        selector: &str,
-        claim_hash: &str,
-        random: &str,
-        device: (&str, &str),
-        now: u64,
-    ) -> Reply {
+    /// Answers with the token of a device. `code`: `None` for the secret of a request.
+    async fn claim_token(&self, claim_hash: &str, random: &str, code: Option<ClaimedCode<'_>>, now: u64) -> Reply {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
-        let (name, kind) = device;
-        let new = NewClaim { selector, claim_hash, token_hash: &hash(&token), name, kind };
+        let status = code.is_none().then(|| Json::of("approved"));
+        let new = NewClaim { claim_hash, token_hash: &hash(&token), code };
         let error = match claim(&*self.db, new, now).await.map_err(Error::from)? {
             Claim::Device(device, namespace) => {
-                let status = selector.is_empty().then(|| Json::of("approved"));
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =
                     [("status", status), ("device", Some(device)), ("token", token), ("namespace", namespace)];

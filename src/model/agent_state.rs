@@ -1,8 +1,8 @@
 //! Agent state: the pending and the completed permission requests of a session.
 //!
-//! `completedRequests` can become large, so the hub separates it from the rest of the state ([`AgentState::without_completed`]). In memory, it is
-//! a map of its own. In the database, each completed request is a row, and an update writes only the requests that changed. Source:
-//! PROTOCOL-CLI.md "Versioned updates".
+//! `completedRequests` can become large, so the hub separates it from the rest of the state ([`AgentState::without_completed`]). In
+//! memory, it is a map of its own. In the database, each completed request is a row, and an update writes only the requests that changed.
+//! Source: PROTOCOL-CLI.md "Versioned updates".
 
 use std::collections::HashSet;
 
@@ -146,22 +146,22 @@ pub fn join<'a>(
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> Option<Json> {
     let Some(entries) = completed_to_json(completed) else { return without_completed.cloned() };
-    let mut object = without_completed.and_then(|state| JsonObject::parse(state.text())).unwrap_or_default();
+    let mut object = JsonObject::of(without_completed);
     object.set(COMPLETED_REQUESTS, entries.raw());
     Some(object.to_json())
 }
 
 /// Returns the pending requests by id, in the order of the state.
 pub fn pending_requests(state: Option<&Json>) -> Vec<(String, &RawValue)> {
-    let pending = pending_map(state).unwrap_or_default();
+    let pending = pending_map(state);
     pending.members().map(|(id, request)| (id.to_owned(), request)).collect()
 }
 
 /// Returns since when a pending request waits, in Unix milliseconds: its `createdAt` if that is plausible, else the time at which the
 /// hub stored the request. If an earlier version of the hub stored no time, returns the time at which the agent began to work.
 pub fn request_time(session: &Session, id: &str, request: &RawValue, now: u64) -> u64 {
-    let times = session.request_times.as_ref().and_then(|times| JsonObject::parse(times.text()));
-    let stored_at = times.and_then(|times| parse_whole(times.get(id)?.get()));
+    let times = JsonObject::of(session.request_times.as_ref());
+    let stored_at = times.get(id).and_then(|time| parse_whole(time.get()));
     stored_at.or_else(|| plausible_time(request, now)).unwrap_or(session.thinking_at)
 }
 
@@ -174,7 +174,7 @@ fn plausible_time(request: &RawValue, now: u64) -> Option<u64> {
 /// Returns a time for each pending request without a plausible time of its own: the time in `before`, else `now`. `None` if there is
 /// no such request.
 pub fn request_times(state: Option<&Json>, before: Option<&Json>, now: u64) -> Option<Json> {
-    let before = before.and_then(|times| JsonObject::parse(times.text())).unwrap_or_default();
+    let before = JsonObject::of(before);
     let current_time = Json::of(&now);
     let mut times = JsonObject::default();
     for (id, request) in pending_requests(state) {
@@ -188,27 +188,26 @@ pub fn request_times(state: Option<&Json>, before: Option<&Json>, now: u64) -> O
 }
 
 pub fn count_pending(state: Option<&Json>) -> usize {
-    pending_map(state).map_or(0, |requests| requests.members().count())
+    pending_map(state).members().count()
 }
 
 /// Returns the size of each pending request, in bytes.
 pub fn pending_request_sizes(state: Option<&Json>) -> Vec<usize> {
-    pending_map(state).unwrap_or_default().members().map(|(_, request)| request.get().len()).collect()
+    pending_map(state).members().map(|(_, request)| request.get().len()).collect()
 }
 
 pub fn pending_ids(state: Option<&Json>) -> HashSet<String> {
-    pending_map(state).unwrap_or_default().members().map(|(id, _)| id.to_owned()).collect()
+    pending_map(state).members().map(|(id, _)| id.to_owned()).collect()
 }
 
 pub fn is_pending(state: Option<&Json>, id: &str) -> bool {
-    pending_map(state).is_some_and(|requests| requests.get(id).is_some())
+    pending_map(state).get(id).is_some()
 }
 
 /// Whether an answer to a pending request chooses an approval after which the agent never asks (PROTOCOL-WEB.md "Permissions").
 pub fn chooses_never_asking(state: Option<&Json>, id: &str, answers: &Json) -> bool {
     let choices = || {
-        let requests = pending_map(state)?;
-        let request = JsonObject::parse(requests.get(id)?.get())?;
+        let request = pending_map(state).object(id)?;
         serde_json::from_str::<Vec<Value>>(request.get("choices")?.get()).ok()
     };
     let (Some(answers), Some(choices)) = (answers.read::<Value>(), choices()) else { return false };
@@ -228,38 +227,37 @@ pub struct PendingRequest {
 
 /// Returns the requests that are pending in `state` and not in `before`, in the order of `state`.
 pub fn new_requests(before: Option<&Json>, state: Option<&Json>) -> Vec<PendingRequest> {
-    let after = pending_map(state).unwrap_or_default();
-    let before = pending_map(before).unwrap_or_default();
+    let after = pending_map(state);
+    let before = pending_map(before);
     let known: HashSet<&str> = before.members().map(|(id, _)| id).collect();
     after.members().filter(|(id, _)| !known.contains(id)).map(|(id, request)| pending_request(id, request)).collect()
 }
 
 /// Returns the requests with these ids that are still pending, in the order of `ids`.
 pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>) -> Vec<PendingRequest> {
-    let pending = pending_map(state).unwrap_or_default();
+    let pending = pending_map(state);
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
 /// Returns the JSON text of a pending request.
 pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
-    pending_map(state)?.get(id).map(RawValue::get)
+    pending_map(state).get(id).map(RawValue::get)
 }
 
 fn pending_request(id: &str, request: &RawValue) -> PendingRequest {
-    let tool =
-        JsonObject::parse(request.get()).and_then(|request| serde_json::from_str(request.get("tool")?.get()).ok());
+    let tool = JsonObject::parse(request.get()).and_then(|request| request.text("tool"));
     PendingRequest { id: id.to_owned(), tool }
 }
 
-fn pending_map(state: Option<&Json>) -> Option<JsonObject<'_>> {
-    JsonObject::parse(JsonObject::parse(state?.text())?.get(REQUESTS)?.get())
+fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
+    JsonObject::of(state).object(REQUESTS).unwrap_or_default()
 }
 
 /// Completes a pending request. Returns the state without the request, and the completed entry; `None` when the request is
 /// not pending.
 pub fn complete(state: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> {
     let mut object = JsonObject::parse(state.text())?;
-    let mut requests = JsonObject::parse(object.get(REQUESTS)?.get())?;
+    let mut requests = object.object(REQUESTS)?;
     let entry = with_answer(requests.remove(id)?, &JsonObject::parse(Json::of(answer).text())?);
     let requests = requests.to_json();
     object.set(REQUESTS, requests.raw());
@@ -269,7 +267,7 @@ pub fn complete(state: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)>
 /// Completes all pending requests with the same answer. Returns `None` when none is pending.
 pub fn complete_all(state: &Json, answer: &Answer) -> Option<AgentState> {
     let mut object = JsonObject::parse(state.text())?;
-    let requests = JsonObject::parse(object.get(REQUESTS)?.get()).filter(|requests| !requests.is_empty())?;
+    let requests = object.object(REQUESTS).filter(|requests| !requests.is_empty())?;
     let answer = Json::of(answer);
     let answer = JsonObject::parse(answer.text())?;
     let completed = requests.members().map(|(id, request)| (id.to_owned(), with_answer(request, &answer))).collect();

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::json::Json;
 use super::message::{Message, TextKind};
 use super::text_parts::TextParts;
 use crate::limits::MAX_PART_BYTES;
@@ -59,24 +60,6 @@ enum Body<'a, T> {
     MachineUpdated { machine_id: &'a str, data: &'a T },
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct MessageWithoutContent<'a> {
-    id: &'a str,
-    seq: u64,
-    local_id: Option<&'a str>,
-    content_bytes: usize,
-    created_at: u64,
-}
-
-impl<'a> MessageWithoutContent<'a> {
-    fn of(m: &'a Message) -> Self {
-        let content_bytes = m.content.text().len();
-        let (id, local_id) = (m.id.as_str(), m.local_id.as_deref());
-        Self { id, seq: m.seq, local_id, content_bytes, created_at: m.created_at }
-    }
-}
-
 impl Event {
     fn new<T: Serialize>(audience: Audience, body: &Body<'_, T>) -> Self {
         Self { audience, body: TextParts::from(serialize(body)), message_seq: None }
@@ -99,8 +82,14 @@ impl Event {
     pub fn message_received(session_id: &str, message: &Message) -> Self {
         let audience = Audience::SessionOnly(session_id.into());
         if message.content.text().len() > MAX_EVENT_CONTENT_BYTES {
-            let message = &MessageWithoutContent::of(message);
-            return Self::new(audience, &Body::MessageReceived { session_id, message });
+            let message = Json::object(&[
+                ("id", Json::of(&message.id)),
+                ("seq", Json::of(&message.seq)),
+                ("localId", Json::of(&message.local_id)),
+                ("contentBytes", Json::of(&message.content.text().len())),
+                ("createdAt", Json::of(&message.created_at)),
+            ]);
+            return Self::new(audience, &Body::MessageReceived { session_id, message: &message });
         }
         let serialize = |message: &Message| serialize(&Body::MessageReceived { session_id, message });
         let message_seq = (message.content.text().len() <= MAX_PART_BYTES).then_some(message.seq);

@@ -29,15 +29,6 @@ pub fn parse_whole(json: &str) -> Option<u64> {
     json.parse().ok().or_else(|| to_whole(serde_json::from_str(json).ok()?))
 }
 
-/// The members of an object. One type, because each type of a serialized value adds code to the wasm.
-struct Members<'a>(&'a [(&'a str, Json)]);
-
-impl Serialize for Members<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_map(self.0.iter().map(|(name, value)| (name, value)))
-    }
-}
-
 /// A JSON value as its original text; cheap to clone.
 // `Arc<RawValue>` would save an indirection. But the conversion of a box to an `Arc` copies the text, which may have 30 MB.
 #[derive(Clone)]
@@ -61,7 +52,9 @@ impl Json {
 
     /// Creates an object with these members, in this order.
     pub fn object(members: &[(&str, Self)]) -> Self {
-        Self::of(&Members(members))
+        let mut object = JsonObject::default();
+        members.iter().for_each(|(name, value)| object.push(name, value.raw()));
+        object.to_json()
     }
 
     /// Creates an object like [`object`](Self::object), without the members that are `None`.
@@ -181,7 +174,8 @@ fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'stat
     Some(text)
 }
 
-/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns the character and the number of escapes.
+/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns the character and the number of
+/// escapes.
 fn decode_utf16(after_backslash: &str) -> Option<(char, usize)> {
     let first = utf16_unit(after_backslash, 1)?;
     let second = after_backslash.get(5..7).filter(|start| *start == "\\u").and_then(|_| utf16_unit(after_backslash, 7));
@@ -221,6 +215,11 @@ impl<'a> JsonObject<'a> {
         serde_json::from_str(text).ok()
     }
 
+    /// Returns the members of a value; none if it is not an object.
+    pub fn of(value: Option<&'a Json>) -> Self {
+        value.and_then(|value| Self::parse(value.text())).unwrap_or_default()
+    }
+
     /// Parses an object; rejects duplicate names, unpaired surrogates in names, and nesting above [`MAX_JSON_DEPTH`]. `field` is
     /// the path of the object in error messages.
     pub fn parse_strict(field: &str, value: &'a RawValue) -> Result<Self, InvalidField> {
@@ -250,6 +249,16 @@ impl<'a> JsonObject<'a> {
     /// Returns the value of a member. If the name is duplicate, returns the last value, as in JavaScript.
     pub fn get(&self, name: &str) -> Option<&'a RawValue> {
         self.0.iter().rev().find(|(key, _)| key == name).map(|(_, value)| *value)
+    }
+
+    /// Returns the value of a member that is a string.
+    pub fn text(&self, name: &str) -> Option<String> {
+        unescape(self.get(name)?.get())
+    }
+
+    /// Returns the value of a member that is an object.
+    pub fn object(&self, name: &str) -> Option<Self> {
+        Self::parse(self.get(name)?.get())
     }
 
     /// Replaces the value of a member, or appends the member.

@@ -144,7 +144,7 @@ impl VersionedField {
 
     /// Returns the excerpt of a value: only the fields that the hub reads.
     pub fn excerpt(self, value: &Json) -> Json {
-        let value = JsonObject::parse(value.text()).unwrap_or_default();
+        let value = JsonObject::of(Some(value));
         match self {
             Self::Metadata => excerpt_metadata(&value),
             Self::AgentState => excerpt_requests(&value),
@@ -195,7 +195,7 @@ pub(super) fn excerpt_request(request: &str) -> Json {
 
 /// Returns the ids of the pending requests, with an excerpt of each. A long id is replaced by a number, so that no request is missing.
 fn excerpt_requests(state: &JsonObject<'_>) -> Json {
-    let pending = state.get("requests").and_then(|requests| JsonObject::parse(requests.get())).unwrap_or_default();
+    let pending = state.object("requests").unwrap_or_default();
     let excerpts: Vec<Json> = pending.members().map(|(_, request)| excerpt_request(request.get())).collect();
     let mut requests = JsonObject::default();
     for (number, ((id, _), excerpt)) in pending.members().zip(&excerpts).enumerate() {

@@ -72,7 +72,6 @@ impl Machine {
     /// Whether the metadata's `agents` lists an agent. The machine can start these agents, even if the deployment does not know
     /// them.
     pub fn has_agent(&self, id: &str) -> bool {
-        let metadata = self.metadata.json().and_then(|metadata| JsonObject::parse(metadata.text()));
-        metadata.is_some_and(|metadata| contains_id(metadata.get("agents"), id))
+        contains_id(JsonObject::of(self.metadata.json()).get("agents"), id)
     }
 }

@@ -2,13 +2,13 @@
 
 use std::fmt;
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Serialize};
 
 /// A valid namespace: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, compared by exact spelling.
 ///
 /// Unrelated to Socket.IO namespaces such as `/cli`. The characters need no escaping in tokens, log lines and object names.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(try_from = "String")]
 pub struct Namespace(Box<str>);
 
 impl Namespace {
@@ -54,16 +54,11 @@ impl fmt::Debug for Namespace {
     }
 }
 
-impl Serialize for Namespace {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(&self.0)
-    }
-}
+impl TryFrom<String> for Namespace {
+    type Error = &'static str;
 
-impl<'de> Deserialize<'de> for Namespace {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let text = String::deserialize(deserializer)?;
-        Self::parse(&text).ok_or_else(|| D::Error::custom("a namespace is 1 to 64 characters of A-Z a-z 0-9 . _ -"))
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("a namespace is 1 to 64 characters of A-Z a-z 0-9 . _ -")
     }
 }
 

@@ -27,12 +27,12 @@ impl<'a> PendingCall<'a> {
     }
 
     pub fn tool(&self) -> Option<String> {
-        unescape(self.fields.get("tool")?.get())
+        self.fields.text("tool")
     }
 
     /// Returns the argument that describes the call best, such as the command or the file.
     pub fn detail(&self) -> Option<String> {
-        let arguments = JsonObject::parse(self.fields.get("arguments")?.get())?;
+        let arguments = self.fields.object("arguments")?;
         DETAIL_FIELDS.iter().filter_map(|name| arguments.get(name)).find_map(|value| {
             let words = || serde_json::from_str::<Vec<String>>(value.get()).ok().map(|words| words.join(" "));
             unescape(value.get()).or_else(words).filter(|text| !text.trim().is_empty())

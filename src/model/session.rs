@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use strum::EnumString;
+use strum::{EnumString, IntoStaticStr};
 
-use super::json::{InvalidField, Json, JsonObject};
+use super::json::{InvalidField, Json, JsonObject, unescape};
 use super::large::InlineOrLarge;
 use super::namespace::Namespace;
 use super::settings::{Settings, serialize_set};
@@ -18,7 +18,7 @@ const MAX_FIELD_TEXT_BYTES: usize = 65_536;
 const MAX_FIELD_JSON_BYTES: usize = 128_000;
 
 /// Where a session is controlled from (specification, "Control mode").
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum ControlMode {
@@ -135,18 +135,18 @@ impl Session {
     }
 
     pub fn metadata_fields(&self) -> MetadataFields<'_> {
-        self.metadata.json().and_then(Json::read).unwrap_or_default()
+        MetadataFields(JsonObject::of(self.metadata.json()))
     }
 
     /// Returns the name, the summary, the last part of the path, or the first eight characters of the id: the first that is not
     /// blank.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();
-        let summary = || serde_json::from_str::<MetadataSummary>(fields.summary?.get()).ok()?.text;
+        let summary = || fields.0.object("summary")?.text("text");
         let folder = || fields.path()?.trim_end_matches(['/', '\\']).rsplit(['/', '\\']).next().map(str::to_owned);
         let short_id = || self.id.chars().take(8).collect();
         let is_not_blank = |title: &String| !title.trim().is_empty();
-        let name = parse_string(fields.name).filter(is_not_blank);
+        let name = fields.0.text("name").filter(is_not_blank);
         name.or_else(|| summary().filter(is_not_blank))
             .or_else(|| folder().filter(is_not_blank))
             .unwrap_or_else(short_id)
@@ -154,8 +154,8 @@ impl Session {
 
     /// Returns `new`, the new metadata. If `new` has no name, adds the current name.
     pub fn metadata_keeping_name(&self, new: &Json) -> Json {
-        let current = self.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-        let mut new = JsonObject::parse(new.text()).unwrap_or_default();
+        let current = JsonObject::of(self.metadata.json());
+        let mut new = JsonObject::of(Some(new));
         if let (Some(name), None) = (current.get("name"), new.get("name")) {
             new.set("name", name);
         }
@@ -165,7 +165,7 @@ impl Session {
 
 pub fn with_name(metadata: Option<&Json>, name: &str) -> Json {
     let value = Json::of(name);
-    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let mut object = JsonObject::of(metadata);
     object.set("name", value.raw());
     object.to_json()
 }
@@ -173,7 +173,7 @@ pub fn with_name(metadata: Option<&Json>, name: &str) -> Json {
 /// Returns the metadata with the lifecycle state `running` instead of `archived`.
 pub fn mark_running(metadata: Option<&Json>, now: u64) -> Json {
     let (running, since) = (Json::of("running"), Json::of(&now));
-    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let mut object = JsonObject::of(metadata);
     object.set("lifecycleState", running.raw());
     object.set("lifecycleStateSince", since.raw());
     object.remove("archivedBy");
@@ -182,76 +182,51 @@ pub fn mark_running(metadata: Option<&Json>, now: u64) -> Json {
 }
 
 /// The metadata fields that the hub reads. A field of the wrong type counts as missing.
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct MetadataFields<'a> {
-    #[serde(borrow)]
-    name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    summary: Option<&'a RawValue>,
-    #[serde(borrow)]
-    path: Option<&'a RawValue>,
-    #[serde(borrow)]
-    flavor: Option<&'a RawValue>,
-    #[serde(borrow)]
-    agent_name: Option<&'a RawValue>,
-    #[serde(borrow)]
-    lifecycle_state: Option<&'a RawValue>,
-    #[serde(borrow)]
-    agent_error: Option<&'a RawValue>,
-    #[serde(borrow)]
-    modes: Option<&'a RawValue>,
-    #[serde(borrow)]
-    models: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct MetadataSummary {
-    text: Option<String>,
-}
+#[derive(Debug)]
+pub struct MetadataFields<'a>(JsonObject<'a>);
 
 impl MetadataFields<'_> {
     /// Returns the working directory on the machine.
     pub fn path(&self) -> Option<String> {
-        parse_string(self.path)
+        self.0.text("path")
     }
 
     /// Returns the name of the agent: a name of the protocol, such as `alpha`, or a word of the deployment, such as `claude`.
     pub fn flavor(&self) -> Option<String> {
-        parse_string(self.flavor)
+        self.0.text("flavor")
     }
 
     /// Returns the product name of the agent, unless it is blank.
     pub fn agent_name(&self) -> Option<String> {
-        parse_string(self.agent_name).filter(|name| !name.trim().is_empty())
+        self.0.text("agentName").filter(|name| !name.trim().is_empty())
     }
 
     /// Returns the ids in `modes`: the permission modes that this session has in addition to the modes of its agent.
     pub fn own_modes(&self) -> Vec<String> {
-        list_ids(self.modes)
+        list_ids(self.0.get("modes"))
     }
 
     /// Returns the ids in `models`: the models that this session has in addition to the models of its agent.
     pub fn own_models(&self) -> Vec<String> {
-        list_ids(self.models)
+        list_ids(self.0.get("models"))
     }
 
     pub fn has_own_model(&self, id: &str) -> bool {
-        contains_id(self.models, id)
+        contains_id(self.0.get("models"), id)
     }
 
     pub fn is_archived(&self) -> bool {
-        parse_string(self.lifecycle_state).as_deref() == Some("archived")
+        self.0.text("lifecycleState").as_deref() == Some("archived")
     }
 
     /// Whether the agent cannot be started.
     pub fn is_failed(&self) -> bool {
-        parse_string(self.lifecycle_state).as_deref() == Some("failed")
+        self.0.text("lifecycleState").as_deref() == Some("failed")
     }
 
     /// Returns why the agent failed.
     pub fn agent_error(&self) -> Option<String> {
-        parse_string(self.agent_error)
+        self.0.text("agentError")
     }
 }
 
@@ -263,11 +238,7 @@ pub(super) fn contains_id(array: Option<&RawValue>, id: &str) -> bool {
 /// Returns the `id` of each object in an array. Elements without an `id` are ignored.
 fn list_ids(array: Option<&RawValue>) -> Vec<String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-    elements.into_iter().filter_map(|element| parse_string(JsonObject::parse(element.get())?.get("id"))).collect()
-}
-
-fn parse_string(raw: Option<&RawValue>) -> Option<String> {
-    raw.and_then(|raw| serde_json::from_str(raw.get()).ok())
+    elements.into_iter().filter_map(|element| JsonObject::parse(element.get())?.text("id")).collect()
 }
 
 /// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`,
@@ -275,7 +246,7 @@ fn parse_string(raw: Option<&RawValue>) -> Option<String> {
 pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
     let mut object = JsonObject::parse_strict("metadata", metadata.raw())?;
     for name in ["path", "host"] {
-        if parse_string(object.get(name)).is_none() {
+        if object.text(name).is_none() {
             return Err(InvalidField::new(format!("metadata.{name}"), "must be a string"));
         }
     }
@@ -303,7 +274,7 @@ pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
 
 /// Whether a value has at most `limit` bytes: as JSON text or, for a string, as decoded text.
 fn is_within(value: &RawValue, limit: usize) -> bool {
-    value.get().len() <= limit || parse_string(Some(value)).is_some_and(|string| string.len() <= limit)
+    value.get().len() <= limit || unescape(value.get()).is_some_and(|string| string.len() <= limit)
 }
 
 /// Cuts a string to `limit` bytes. `None` for a longer value that is not a string.
@@ -311,7 +282,7 @@ fn cut_string(value: &RawValue, limit: usize) -> Option<Cow<'_, RawValue>> {
     if is_within(value, limit) {
         return Some(Cow::Borrowed(value));
     }
-    let string = parse_string(Some(value))?;
+    let string = unescape(value.get())?;
     let start = string.get(..string.floor_char_boundary(limit))?;
     Some(Cow::Owned(Json::of(start).raw().to_owned()))
 }

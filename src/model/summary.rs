@@ -13,8 +13,8 @@ use super::todo::{self, Progress, TodoItem};
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
 /// Calls a macro with the paths of the metadata texts that the list shows. The paths are a macro, because `store::summaries`
-/// builds SQL from the paths at compile time. [`ListedMetadata::of_texts`] depends on the order of the paths: texts of one object are adjacent,
-/// and `lifecycleState` is the last.
+/// builds SQL from the paths at compile time. [`ListedMetadata::of_texts`] depends on the order of the paths: texts of one object are
+/// adjacent, and `lifecycleState` is the last.
 macro_rules! listed_texts {
     ($macro:ident) => {
         $macro! {
@@ -143,7 +143,7 @@ impl ListedMetadata {
         let metadata = JsonObject::parse(metadata.text())?;
         let texts = LISTED_TEXTS.iter().map(|path| match path.split_once('.') {
             Some((parent, name)) => {
-                let parent = JsonObject::parse(metadata.get(parent)?.get())?;
+                let parent = metadata.object(parent)?;
                 // Of several members with one name, the first counts, as in SQL.
                 parent.members().find(|(key, _)| *key == name).map(|(_, text)| text.get())
             }

@@ -56,9 +56,15 @@ impl TextParts {
         Self(parts)
     }
 
-    /// Appends the text, which is JSON, with spaces in place of line breaks.
+    /// Appends the text, which is JSON, with spaces in place of line breaks. Valid JSON has line breaks only between tokens.
     pub fn push_single_line(&self, line: &mut String) {
-        self.texts().for_each(|text| push_single_line(line, text));
+        for text in self.texts() {
+            // Searches bytes first, because searching characters takes several times as long.
+            match text.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
+                true => line.extend(text.split(['\n', '\r']).flat_map(|part| [" ", part]).skip(1)),
+                false => line.push_str(text),
+            }
+        }
     }
 
     pub fn texts(&self) -> impl Iterator<Item = &str> {
@@ -88,20 +94,6 @@ impl TextParts {
             Part::QueuedValue(_) | Part::QueuedObjectStart(_) => 0,
         };
         self.0.iter().map(bytes).sum()
-    }
-}
-
-/// Appends a JSON text, with spaces in place of line breaks. Valid JSON has line breaks only between tokens.
-fn push_single_line(line: &mut String, json: &str) {
-    // Searches bytes first, because searching characters takes several times as long.
-    if !json.bytes().any(|byte| matches!(byte, b'\n' | b'\r')) {
-        return line.push_str(json);
-    }
-    for (position, part) in json.split(['\n', '\r']).enumerate() {
-        if position > 0 {
-            line.push(' ');
-        }
-        line.push_str(part);
     }
 }
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use serde::Serialize;
+use serde::ser::{Serialize, SerializeMap, Serializer};
 
 use super::{Statement, Value};
 use crate::model::namespace::Namespace;
@@ -26,25 +26,18 @@ pub struct BulkStatements {
 
 impl BulkStatements {
     pub fn new(namespace: &Namespace) -> Self {
-        Self { namespace: namespace.as_ref().into(), statements: Vec::new() }
+        Self { namespace: namespace.into(), statements: Vec::new() }
     }
 
-    /// Adds as few statements for the rows as the limits allow. `text_columns` returns the columns that can be large,
-    /// in the order of their parameters.
-    pub fn add_rows<'a, R: Serialize>(
-        &mut self,
-        sql: &'static str,
-        rows: impl Iterator<Item = R>,
-        text_columns: impl Fn(&mut R) -> Vec<&mut Option<&'a str>>,
-    ) {
+    /// Adds as few statements for the rows as the limits allow.
+    pub fn add_rows<'a>(&mut self, sql: &'static str, rows: impl Iterator<Item = BulkRow<'a>>) {
         let mut json = String::new();
         let mut no_texts = Vec::new();
         for mut row in rows {
-            let columns = text_columns(&mut row);
-            no_texts = vec![Value::Null; columns.len()];
-            if columns.iter().map(|text| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
+            no_texts = vec![Value::Null; row.texts.len()];
+            if row.texts.iter().map(|(_, text)| text.map_or(0, str::len)).sum::<usize>() > LARGE_ROW_BYTES {
                 // A text that is a parameter must not also be in the JSON row.
-                let texts = columns.into_iter().map(|text| text.take().map_or(Value::Null, Value::from)).collect();
+                let texts = row.texts.drain(..).map(|(_, text)| text.into()).collect();
                 self.finish_statement(sql, &mut json, no_texts.clone());
                 append_row(&mut json, &row);
                 self.finish_statement(sql, &mut json, texts);
@@ -58,12 +51,19 @@ impl BulkStatements {
         self.finish_statement(sql, &mut json, no_texts);
     }
 
-    /// Adds statements whose rows are ids.
-    pub fn add_ids<'a>(&mut self, sql: &'static str, ids: impl Iterator<Item = &'a str>) {
+    /// Adds statements whose rows are ids, or pairs of ids.
+    pub fn add_ids<R: Serialize + Ord>(&mut self, sql: &'static str, ids: impl Iterator<Item = R>) {
         let mut distinct = BTreeSet::new();
         // Not `collect`, which would add the code of a sort for this type to the wasm module.
         distinct.extend(ids);
-        self.add_rows(sql, distinct.into_iter(), |_| Vec::new());
+        let mut json = String::new();
+        for id in distinct {
+            append_row(&mut json, &id);
+            if json.len() > FULL_ARRAY_BYTES {
+                self.finish_statement(sql, &mut json, Vec::new());
+            }
+        }
+        self.finish_statement(sql, &mut json, Vec::new());
     }
 
     /// Adds a statement for the rows in `json`, if there are any, and clears `json`.
@@ -75,6 +75,22 @@ impl BulkStatements {
         let mut params = vec![Value::Text(std::mem::take(json)), self.namespace.clone()];
         params.extend(texts);
         self.statements.push(Statement { sql, params });
+    }
+}
+
+/// A row of a bulk statement. In the JSON array, it is an object.
+pub struct BulkRow<'a> {
+    pub columns: Vec<(&'static str, Value)>,
+    /// The columns that can be large, in the order of their parameters.
+    pub texts: Vec<(&'static str, Option<&'a str>)>,
+}
+
+impl Serialize for BulkRow<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        self.columns.iter().try_for_each(|(name, value)| map.serialize_entry(name, value))?;
+        self.texts.iter().try_for_each(|(name, text)| map.serialize_entry(name, text))?;
+        map.end()
     }
 }
 

@@ -1,9 +1,9 @@
 //! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the
 //! column, never a default value.
 
-use super::{DbError, Found, Row, Value};
+use super::{Database, DbError, Found, Row, Statement, Value};
 use crate::model::json::Json;
-use crate::model::large::LargeRef;
+use crate::model::large::{InlineOrLarge, LargeRef};
 
 /// Reads the columns of one row in the order of the SELECT.
 pub struct Columns {
@@ -97,17 +97,35 @@ impl Columns {
         read(self, column).map(Some)
     }
 
-    /// The next column as the reference to a large value's parts. `None` if it is NULL, or if the parts belong to
-    /// another version: an earlier release, which did not know large values, may have overwritten the value.
-    pub fn large(&mut self, column: &'static str, version: u64) -> Result<Option<LargeRef>, DbError> {
+    /// The next three columns as a versioned value: the value, its version, and the reference to a large value's parts. Parts of
+    /// another version are ignored: an earlier release, which did not know large values, may have overwritten the value.
+    pub fn versioned(&mut self, [value, version, parts]: ValueColumns) -> Result<(InlineOrLarge, u64), DbError> {
+        let (value, version) = (self.optional(value, Self::json)?, self.number(version)?);
         let parse = |name: String| LargeRef::parse(&name);
-        let large = self.optional(column, |columns, column| columns.parse(column, "a name of parts", parse))?;
-        Ok(large.filter(|large| large.version == version))
+        let large = self.optional(parts, |columns, column| columns.parse(column, "a name of parts", parse))?;
+        Ok((InlineOrLarge::new(value, large.filter(|large| large.version == version)), version))
     }
 
     fn unexpected(&self, column: &'static str, expected: &'static str, found: &'static str) -> DbError {
         DbError::UnexpectedColumn { table: self.table, column, expected, found }
     }
+}
+
+/// The columns of a versioned value: the value, its version, and the name of a large value's parts.
+pub type ValueColumns = [&'static str; 3];
+
+pub const METADATA: ValueColumns = ["metadata", "metadata_version", "metadata_parts"];
+pub const AGENT_STATE: ValueColumns = ["agent_state", "agent_state_version", "agent_state_parts"];
+pub const RUNNER_STATE: ValueColumns = ["runner_state", "runner_state_version", "runner_state_parts"];
+
+/// Runs statements as a transaction, and returns the last row of the last statement. Without a row, each column is missing.
+pub(super) async fn read_last(
+    db: &dyn Database,
+    table: &'static str,
+    mut statements: Vec<Statement>,
+) -> Result<Columns, DbError> {
+    let row = db.batch(&mut statements).await?.pop().and_then(|mut rows| rows.pop());
+    Ok(Columns::new(table, row.unwrap_or_default()))
 }
 
 /// Decodes the result of a statement that looks up an id: one row with the flag `owned` (whether the id belongs to the

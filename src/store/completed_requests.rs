@@ -1,9 +1,7 @@
 //! The completed permission requests of a session, called the *record* of the session. If a record exceeds the size limit, the
 //! oldest entries are deleted.
 
-use serde::Serialize;
-
-use super::bulk::BulkStatements;
+use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;
 use super::{DbError, Row, Statement};
 use crate::model::completed_request::CompletedRequest;
@@ -18,7 +16,7 @@ pub const MAX_COMPLETED_REQUESTS_BYTES: usize = 10_000_000;
 pub const ENTRY_OVERHEAD_BYTES: usize = 200;
 
 /// Writes requests that are new or changed. A session of another namespace violates the NOT NULL constraint of `value`.
-/// `?1`: JSON array of [`RequestRow`], `?2`: namespace, `?3`: a large value.
+/// `?1`: JSON array of requests, `?2`: namespace, `?3`: a large value.
 const UPSERT: &str = "
 INSERT INTO completed_requests (session_id, request_id, completed_at, value)
 SELECT value ->> 'session_id', value ->> 'request_id', value ->> 'completed_at',
@@ -63,23 +61,16 @@ DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
   ", summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2"), ")
 WHERE from_newest > 9000000)");
 
-#[derive(Serialize)]
-struct RequestRow<'a> {
-    session_id: &'a str,
-    request_id: &'a str,
-    completed_at: u64,
-    value: Option<&'a str>,
-}
-
-impl<'a> From<&'a CompletedRequest> for RequestRow<'a> {
-    fn from(r: &'a CompletedRequest) -> Self {
-        let value = Some(r.value.text());
-        Self { session_id: &r.session_id, request_id: &r.request_id, completed_at: r.completed_at, value }
-    }
-}
-
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, requests: impl Iterator<Item = &'a CompletedRequest>) {
-    bulk.add_rows(UPSERT, requests.map(RequestRow::from), |row| vec![&mut row.value]);
+    let row = |r: &'a CompletedRequest| BulkRow {
+        columns: vec![
+            ("session_id", r.session_id.as_str().into()),
+            ("request_id", r.request_id.as_str().into()),
+            ("completed_at", r.completed_at.into()),
+        ],
+        texts: vec![("value", Some(r.value.text()))],
+    };
+    bulk.add_rows(UPSERT, requests.map(row));
 }
 
 pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
@@ -94,7 +85,7 @@ pub struct Record {
 }
 
 pub fn select(namespace: &Namespace, session: &str) -> Statement {
-    Statement::new(SELECT, [session.into(), namespace.as_ref().into()])
+    Statement::new(SELECT, [session.into(), namespace.into()])
 }
 
 pub fn read(rows: Vec<Row>) -> Result<Record, DbError> {

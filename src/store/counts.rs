@@ -1,7 +1,7 @@
-//! Counting what a namespace has stored.
+//! Counting what a namespace has stored, and the bytes of its messages.
 
-use super::columns::Columns;
-use super::{Database, DbError, Statement, query};
+use super::columns::read_last;
+use super::{Database, DbError, of_namespace};
 use crate::model::namespace::Namespace;
 
 /// Reads one row for each session, one for its last message, and one for each machine. The last seq of a session is the number of
@@ -25,9 +25,7 @@ pub struct Counts {
 }
 
 pub async fn load(db: &dyn Database, namespace: &Namespace) -> Result<Counts, DbError> {
-    let rows = query(db, Statement::new(COUNT, [namespace.as_ref().into()])).await?;
-    let Some(row) = rows.into_iter().next() else { return Ok(Counts::default()) };
-    let mut c = Columns::new("sessions", row);
+    let mut c = read_last(db, "sessions", of_namespace(namespace, [COUNT])).await?;
     Ok(Counts {
         sessions: c.number("sessions")?,
         active_sessions: c.number("active_sessions")?,
@@ -35,4 +33,39 @@ pub async fn load(db: &dyn Database, namespace: &Namespace) -> Result<Counts, Db
         machines: c.number("machines")?,
         online_machines: c.number("online_machines")?,
     })
+}
+
+/// The histories of a namespace's sessions. A history remains under its id when its session is merged into another one.
+macro_rules! histories {
+    () => {
+        "sessions AS s LEFT JOIN history_sizes AS h ON h.session_id = coalesce(s.history, s.id) WHERE s.namespace = ?1"
+    };
+}
+
+/// Counts the bytes of messages that are not counted yet: of at most 20 histories, and with 250 consecutive seqs of each. The table
+/// `history_sizes` has the size of each history up to a `seq`, so each message is counted once, and only in namespaces that need the
+/// size. `?1`: namespace.
+#[rustfmt::skip]
+const COUNT_BYTES: &str = concat!("
+INSERT INTO history_sizes (session_id, seq, bytes)
+SELECT m.session_id, max(m.seq), sum(m.bytes) FROM (
+  SELECT * FROM (
+    SELECT coalesce(s.history, s.id) AS history, (SELECT min(seq) FROM messages
+      WHERE session_id = coalesce(s.history, s.id) AND seq > coalesce(h.seq, 0)) AS first
+    FROM ", histories!(), ") WHERE first IS NOT NULL LIMIT 20) AS uncounted CROSS JOIN messages AS m
+WHERE m.session_id = uncounted.history AND m.seq BETWEEN uncounted.first AND uncounted.first + 249
+GROUP BY m.session_id
+ON CONFLICT (session_id) DO UPDATE SET seq = excluded.seq, bytes = bytes + excluded.bytes");
+
+/// The counted bytes, and whether uncounted messages remain. `?1`: namespace.
+#[rustfmt::skip]
+const SELECT_BYTES: &str = concat!("
+SELECT coalesce(sum(h.bytes), 0) AS bytes, coalesce(max(EXISTS (SELECT 1 FROM messages
+  WHERE session_id = coalesce(s.history, s.id) AND seq > coalesce(h.seq, 0))), 0) AS remain
+FROM ", histories!());
+
+/// Counts the bytes of some messages. Returns the bytes of all counted messages, and whether all messages are counted.
+pub async fn count_bytes(db: &dyn Database, namespace: &Namespace) -> Result<(u64, bool), DbError> {
+    let mut c = read_last(db, "history_sizes", of_namespace(namespace, [COUNT_BYTES, SELECT_BYTES])).await?;
+    Ok((c.number("bytes")?, !c.flag("remain")?))
 }

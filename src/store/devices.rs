@@ -7,8 +7,8 @@ use std::vec;
 
 use futures::future::BoxFuture;
 
-use super::columns::Columns;
-use super::{Database, DbError, Row, Statement, Value, query};
+use super::columns::{Columns, read_last};
+use super::{Database, DbError, Row, Statement, Value};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
@@ -219,58 +219,52 @@ async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Optio
     Ok(last_rows(db, statements).await?.next_back().flatten())
 }
 
-fn text_or_null(text: Option<&str>) -> Value {
-    text.map_or(Value::Null, Value::from)
-}
-
 /// Returns the array of the devices of a namespace, newest first.
 pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<Json, DbError> {
-    let statement = Statement::new(SELECT_ALL, [namespace.as_ref().into(), text_or_null(current)]);
+    let statement = Statement::new(SELECT_ALL, [namespace.into(), current.into()]);
     let devices = db.query_joined(&statement, MAX_DEVICES).await?.text;
     Ok(Json::from_string(format!("[{devices}]")).unwrap_or_else(Json::null))
 }
 
 /// Renames a device. Returns it; `None` if the namespace has no such device.
 pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<Json>, DbError> {
-    let rename = Statement::new(RENAME, [namespace.as_ref().into(), id.into(), name.into()]);
-    let select = Statement::new(SELECT_ONE, [namespace.as_ref().into(), id.into()]);
+    let rename = Statement::new(RENAME, [namespace.into(), id.into(), name.into()]);
+    let select = Statement::new(SELECT_ONE, [namespace.into(), id.into()]);
     let row = last_row(db, vec![rename, select]).await?;
     row.map(|row| Columns::new("devices", row).json("json")).transpose()
 }
 
 /// Whether the namespace has or had a device.
 pub async fn exists(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<bool, DbError> {
-    Ok(last_row(db, vec![Statement::new(SELECT_EXISTS, [namespace.as_ref().into(), id.into()])]).await?.is_some())
+    Ok(last_row(db, vec![Statement::new(SELECT_EXISTS, [namespace.into(), id.into()])]).await?.is_some())
 }
 
 pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
-    Statement::new(REVOKE, [namespace.as_ref().into(), id.into(), now.into()])
+    Statement::new(REVOKE, [namespace.into(), id.into(), now.into()])
 }
 
 /// A statement that deletes a namespace's approved requests, and its codes: with `device`, only those that are not older than it.
 pub fn delete_pairings(namespace: &Namespace, device: Option<&str>) -> Statement {
-    Statement::new(DELETE_PAIRINGS, [namespace.as_ref().into(), text_or_null(device)])
+    Statement::new(DELETE_PAIRINGS, [namespace.into(), device.into()])
 }
 
 /// Statements that revoke all devices of a namespace, and begin a generation of its tokens.
 pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statement; 2] {
-    let namespace = || Value::from(namespace.as_ref());
     [
-        Statement::new(REVOKE_ALL, [namespace(), now.into()]),
-        Statement::new(SET_GENERATION, [namespace(), u64::from(generation).into()]),
+        Statement::new(REVOKE_ALL, [namespace.into(), now.into()]),
+        Statement::new(SET_GENERATION, [namespace.into(), u64::from(generation).into()]),
     ]
 }
 
 pub async fn load_generation(db: &dyn Database, namespace: &Namespace) -> Result<u32, DbError> {
-    let row = last_row(db, vec![Statement::new(SELECT_GENERATION, [namespace.as_ref().into()])]).await?;
+    let row = last_row(db, vec![Statement::new(SELECT_GENERATION, [namespace.into()])]).await?;
     let generation = row.map(|row| Columns::new("namespaces", row).number("generation")).transpose()?;
     Ok(u32::try_from(generation.unwrap_or(0)).unwrap_or(u32::MAX))
 }
 
 /// Returns the prefixes of the hashes of all tokens of devices, joined. Reads the index of the tokens only.
 pub async fn load_token_prefixes(db: &dyn Database) -> Result<String, DbError> {
-    let row = query(db, Statement::new(SELECT_TOKEN_PREFIXES, [])).await?.pop();
-    Columns::new("devices", row.unwrap_or_default()).text("prefixes")
+    read_last(db, "devices", vec![Statement::new(SELECT_TOKEN_PREFIXES, [])]).await?.text("prefixes")
 }
 
 pub async fn find_by_token(db: &dyn Database, token_hash: &str) -> Result<Option<DeviceState>, DbError> {
@@ -282,14 +276,14 @@ pub async fn find_by_id(db: &dyn Database, id: &str) -> Result<Option<DeviceStat
 }
 
 async fn find(db: &dyn Database, statement: Statement) -> Result<Option<DeviceState>, DbError> {
-    last_row(db, vec![statement]).await?.map(state_from_row).transpose()
-}
-
-fn state_from_row(row: Row) -> Result<DeviceState, DbError> {
+    let Some(row) = last_row(db, vec![statement]).await? else { return Ok(None) };
     let mut c = Columns::new("devices", row);
-    let (id, namespace) =
-        (c.text("id")?, c.parse("namespace", "a namespace", |namespace| Namespace::parse(&namespace))?);
-    Ok(DeviceState { id, namespace, is_revoked: c.flag("revoked")?, last_seen_at: c.number("last_seen_at")? })
+    Ok(Some(DeviceState {
+        id: c.text("id")?,
+        namespace: c.parse("namespace", "a namespace", |namespace| Namespace::parse(&namespace))?,
+        is_revoked: c.flag("revoked")?,
+        last_seen_at: c.number("last_seen_at")?,
+    }))
 }
 
 /// Returns a statement that records that a device was used, if the last record is old.
@@ -298,8 +292,8 @@ pub fn record_use(device: &DeviceState, now: u64) -> Option<Statement> {
     is_due.then(|| Statement::new(SET_LAST_SEEN, [device.id.as_str().into(), now.into()]))
 }
 
-fn delete_unusable_codes(selector: &str, now: u64) -> Statement {
-    Statement::new(DELETE_UNUSABLE, [selector.into(), now.into(), MAX_WRONG_GUESSES.into()])
+fn delete_unusable_codes(selector: Value, now: u64) -> Statement {
+    Statement::new(DELETE_UNUSABLE, [selector, now.into(), MAX_WRONG_GUESSES.into()])
 }
 
 /// Inserts a code for the device that will have the id `device_id`.
@@ -310,7 +304,7 @@ pub async fn insert_pairing(
     now: u64,
 ) -> Result<Insertion, DbError> {
     let NewPairing { secret_hash, namespace, name, kind, credential } = pairing;
-    let namespace = text_or_null(namespace.map(Namespace::as_str));
+    let namespace = Value::from(*namespace);
     let (is_approved, claims) = if secret_hash.is_some() { (Value::Null, MAX_CLAIMS) } else { (1.into(), 1) };
     let insert = Statement::new(
         INSERT_PAIRING,
@@ -320,8 +314,8 @@ pub async fn insert_pairing(
             secret_hash.unwrap_or(code_hash).into(),
             device_id.into(),
             namespace.clone(),
-            text_or_null(*name),
-            text_or_null(*kind),
+            (*name).into(),
+            (*kind).into(),
             is_approved,
             claims.into(),
             now.into(),
@@ -331,7 +325,7 @@ pub async fn insert_pairing(
         ],
     );
     let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
-    let row = last_row(db, vec![delete_unusable_codes(selector, now), insert, select]).await?;
+    let row = last_row(db, vec![delete_unusable_codes(selector.into(), now), insert, select]).await?;
     let mut c = Columns::new("pairings", row.unwrap_or_default());
     let (is_inserted, pending) = (c.flag("inserted")?, c.number("pending")?);
     Ok(match is_inserted {
@@ -359,10 +353,10 @@ pub async fn find_request(
 ) -> Result<Option<Request>, DbError> {
     let mut statements = vec![
         Statement::new(COUNT_WRONG_GUESS, [selector.into(), code_hash.into()]),
-        delete_unusable_codes(selector, now),
+        delete_unusable_codes(selector.into(), now),
     ];
     statements.extend(decision.map(|Decision { namespace, is_approved, credential }| {
-        let (namespace, is_approved) = (namespace.as_ref().into(), u64::from(is_approved).into());
+        let (namespace, is_approved) = (namespace.into(), u64::from(is_approved).into());
         Statement::new(DECIDE, [selector.into(), code_hash.into(), namespace, is_approved, credential])
     }));
     statements.push(Statement::new(SELECT_REQUEST, [selector.into(), code_hash.into()]));
@@ -386,27 +380,34 @@ pub async fn find_code_user(
     device_id: &str,
     now: u64,
 ) -> Result<Option<Json>, DbError> {
-    let select = Statement::new(SELECT_CODE_USER, [namespace.as_ref().into(), device_id.into(), now.into()]);
+    let select = Statement::new(SELECT_CODE_USER, [namespace.into(), device_id.into(), now.into()]);
     let row = last_row(db, vec![select]).await?;
     row.map(|row| Columns::new("devices", row).json("json")).transpose()
 }
 
 /// What a device presents to get its token.
 pub struct NewClaim<'a> {
-    /// The selector of a code, whose wrong guesses are counted; empty for the secret of a request.
-    pub selector: &'a str,
     pub claim_hash: &'a str,
     pub token_hash: &'a str,
-    /// The name and the kind of the device, for a code without them.
+    /// `None` for the secret of a request, which has the name and the kind of the device.
+    pub code: Option<ClaimedCode<'a>>,
+}
+
+/// The code that a device presents, with the name and the kind of the device.
+pub struct ClaimedCode<'a> {
+    /// The selector of the code, whose wrong guesses are counted.
+    pub selector: &'a str,
     pub name: &'a str,
     pub kind: &'a str,
 }
 
 /// Claims the token of a device. One statement decides between concurrent claims.
 pub async fn claim(db: &dyn Database, claim: NewClaim<'_>, now: u64) -> Result<Claim, DbError> {
-    let NewClaim { selector, claim_hash, token_hash, name, kind } = claim;
+    let NewClaim { claim_hash, token_hash, code } = claim;
+    let selector = Value::from(code.as_ref().map(|code| code.selector));
+    let (name, kind) = code.map(|code| (code.name, code.kind)).unzip();
     let statements = vec![
-        Statement::new(COUNT_WRONG_GUESS, [selector.into(), claim_hash.into()]),
+        Statement::new(COUNT_WRONG_GUESS, [selector.clone(), claim_hash.into()]),
         delete_unusable_codes(selector, now),
         Statement::new(DELETE_TOMBSTONES, [now.saturating_sub(TOMBSTONE_MS).into()]),
         Statement::new(CLAIM, [claim_hash.into(), token_hash.into(), MAX_DEVICES.into()]),

@@ -3,9 +3,9 @@
 
 use std::collections::HashMap;
 
-use super::columns::Columns;
+use super::columns::{Columns, read_last};
 use super::sessions::history_of;
-use super::{Database, DbError, Row, Statement, Value, event_lines, query};
+use super::{Database, DbError, Row, Statement, Value, event_lines, of_namespace, query};
 use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
@@ -105,7 +105,7 @@ impl EventsRow {
     fn into_params(self, namespace: &Namespace) -> Vec<Value> {
         let [last, floor, events, bytes] =
             [self.last, self.floor, self.events as u64, self.bytes as u64].map(Value::from);
-        vec![namespace.as_ref().into(), last, floor, events, bytes, Value::Text(self.body)]
+        vec![namespace.into(), last, floor, events, bytes, Value::Text(self.body)]
     }
 }
 
@@ -149,9 +149,8 @@ impl Appender {
             // The batch may delete reusable rows; `SELECT_REUSABLE` returns the remaining ones.
             *self = Self { reusable_rows: Vec::new(), events_since_trim: 0, bytes_since_trim: 0 };
             // Deletes rows that became reusable before a hibernation and were not replaced.
-            let limits = |events: usize, bytes: usize| {
-                [namespace.as_ref().into(), (events as u64).into(), (bytes as u64).into()]
-            };
+            let limits =
+                |events: usize, bytes: usize| [namespace.into(), (events as u64).into(), (bytes as u64).into()];
             let [of_namespace, events, bytes] = limits(RETAINED_EVENTS + TRIM_EVENTS, RETAINED_BYTES + TRIM_BYTES);
             batch.push(Statement::new(TRIM, [of_namespace, events, bytes, start.into()]));
             batch.push(Statement::new(SELECT_REUSABLE, limits(RETAINED_EVENTS, RETAINED_BYTES)));
@@ -183,7 +182,7 @@ pub fn write_into_reusable_row(namespace: &Namespace, row: EventsRow, events: us
 
 /// A statement that deletes the rows whose last number is at most `up_to`.
 pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
-    Statement::new(DELETE, [namespace.as_ref().into(), up_to.into()])
+    Statement::new(DELETE, [namespace.into(), up_to.into()])
 }
 
 /// Loads the rows whose last number is above `after` and at most `up_to` (unlimited, if `None`), oldest first. References to
@@ -195,7 +194,7 @@ pub async fn load(
     up_to: Option<u64>,
 ) -> Result<Vec<EventsRow>, DbError> {
     let up_to = up_to.unwrap_or(MAX_SAFE_INTEGER).min(MAX_SAFE_INTEGER);
-    let statement = Statement::new(SELECT, [namespace.as_ref().into(), after.into(), up_to.into()]);
+    let statement = Statement::new(SELECT, [namespace.into(), after.into(), up_to.into()]);
     let rows = query(db, statement).await?.into_iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
     resolve_references(db, namespace, rows).await
 }
@@ -213,7 +212,7 @@ async fn resolve_references(
     }
     let references = serde_json::to_string(&references).unwrap_or_default();
     let mut events = HashMap::new();
-    for row in query(db, Statement::new(SELECT_MESSAGES, [Value::Text(references), namespace.as_ref().into()])).await? {
+    for row in query(db, Statement::new(SELECT_MESSAGES, [Value::Text(references), namespace.into()])).await? {
         let mut c = Columns::new("messages", row);
         events.insert((c.text("session_id")?, c.number("seq")?), c.text("event")?);
     }
@@ -225,13 +224,11 @@ async fn resolve_references(
 
 /// Loads the number of the last event; `None` if the log is empty.
 pub async fn load_last_number(db: &dyn Database, namespace: &Namespace) -> Result<Option<u64>, DbError> {
-    let row = query(db, Statement::new(SELECT_LAST, [namespace.as_ref().into()])).await?.pop();
-    Columns::new("events", row.unwrap_or_default()).optional("max(last)", Columns::number)
+    read_last(db, "events", of_namespace(namespace, [SELECT_LAST])).await?.optional("max(last)", Columns::number)
 }
 
 fn from_row(row: Row) -> Result<EventsRow, DbError> {
     let mut c = Columns::new("events", row);
-    let (last, floor, events, bytes) = (c.number("last")?, c.number("floor")?, c.number("events")?, c.number("bytes")?);
-    let size = |number| usize::try_from(number).unwrap_or(usize::MAX);
-    Ok(EventsRow { last, floor, events: size(events), bytes: size(bytes), body: c.text("body")? })
+    let (last, floor, events, bytes) = (c.number("last")?, c.number("floor")?, c.count("events")?, c.count("bytes")?);
+    Ok(EventsRow { last, floor, events, bytes, body: c.text("body")? })
 }

@@ -6,12 +6,12 @@
 //! batches of earlier epochs.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::future::BoxFuture;
 
 use super::devices::SELECT_BY_TOKEN;
-use super::{Database, DbError, JoinedRows, Row, Statement, Value};
+use super::{Database, DbError, JoinedRows, Row, Statement, Value, lock};
 
 /// Stores the epoch of a namespace. `history_epoch` tells the trigger of migration `0011` that this version reads the current
 /// format of rows (docs/design/durability.md "A rollback to a version before 0009"). `?1`: namespace, `?2`: epoch.
@@ -102,12 +102,8 @@ impl Fenced {
         self.is_retired.load(Ordering::Relaxed)
     }
 
-    fn epoch(&self) -> MutexGuard<'_, Epoch> {
-        self.epoch.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn mark_stored(&self, stored: Epoch) {
-        let mut epoch = self.epoch();
+        let mut epoch = lock(&self.epoch);
         if stored.is_new && *epoch == stored && !self.is_retired() {
             epoch.is_new = false;
             (self.persist)(*epoch);
@@ -115,7 +111,7 @@ impl Fenced {
     }
 
     fn begin_next(&self) {
-        let mut epoch = self.epoch();
+        let mut epoch = lock(&self.epoch);
         *epoch = Epoch { number: epoch.number + 1, is_new: true };
         if !self.is_retired() {
             (self.persist)(*epoch);
@@ -130,7 +126,7 @@ impl Database for Fenced {
             if writes && self.is_retired() {
                 return Err(DbError::Refused(RETIRED.to_owned()));
             }
-            let epoch = *self.epoch();
+            let epoch = *lock(&self.epoch);
             let params = || -> [Value; 2] { [self.key.as_str().into(), epoch.number.into()] };
             // A CLI whose token is looked up may have named a namespace that does not exist: it gets no fence.
             let is_lookup = statements.iter().all(|statement| statement.sql == SELECT_BY_TOKEN);
@@ -154,7 +150,7 @@ impl Database for Fenced {
                 }
                 // A batch of a later epoch arrived first, so this batch was not committed and may be repeated in the
                 // current epoch.
-                Err(DbError::Refused(why)) if self.epoch().number > epoch.number => Err(DbError::Retryable(why)),
+                Err(DbError::Refused(why)) if lock(&self.epoch).number > epoch.number => Err(DbError::Retryable(why)),
                 Err(error) => Err(error),
             }
         })

@@ -1,15 +1,13 @@
 //! Held messages: messages of web clients that wait until the CLI of their session is back.
 
-use serde::Serialize;
-
-use super::bulk::BulkStatements;
+use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;
 use super::{DbError, Row, Statement};
 use crate::model::message::HeldMessage;
 use crate::model::namespace::Namespace;
 
 /// Inserts held messages. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
-/// [`HeldRow`], `?2`: namespace.
+/// messages, `?2`: namespace.
 const UPSERT: &str = "
 INSERT INTO held_messages (session_id, local_id, created_at, content)
 SELECT (SELECT id FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2), value ->> 'local_id',
@@ -42,27 +40,22 @@ macro_rules! held_messages_count {
 }
 pub(super) use held_messages_count;
 
-#[derive(Serialize)]
-struct HeldRow<'a> {
-    session_id: &'a str,
-    local_id: &'a str,
-    created_at: u64,
-    content: &'a str,
-}
-
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item = &'a (String, HeldMessage)>) {
-    let row = |(session_id, m): &'a (String, HeldMessage)| HeldRow {
-        session_id,
-        local_id: &m.local_id,
-        created_at: m.created_at,
-        content: m.content.text(),
+    let row = |(session, m): &'a (String, HeldMessage)| BulkRow {
+        columns: vec![
+            ("session_id", session.as_str().into()),
+            ("local_id", m.local_id.as_str().into()),
+            ("created_at", m.created_at.into()),
+            ("content", m.content.text().into()),
+        ],
+        texts: Vec::new(),
     };
-    bulk.add_rows(UPSERT, messages.map(row), |_| Vec::new());
+    bulk.add_rows(UPSERT, messages.map(row));
 }
 
 /// Adds statements that delete the messages with these sessions and local ids.
 pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a (String, String)>) {
-    bulk.add_rows(DELETE, ids, |_| Vec::new());
+    bulk.add_ids(DELETE, ids);
 }
 
 pub(super) fn delete_of_sessions<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
@@ -70,7 +63,7 @@ pub(super) fn delete_of_sessions<'a>(bulk: &mut BulkStatements, sessions: impl I
 }
 
 pub fn select(namespace: &Namespace, session: &str) -> Statement {
-    Statement::new(SELECT, [session.into(), namespace.as_ref().into()])
+    Statement::new(SELECT, [session.into(), namespace.into()])
 }
 
 pub fn read(rows: Vec<Row>) -> Result<Vec<HeldMessage>, DbError> {

@@ -3,7 +3,7 @@
 
 use super::columns::{Columns, read_owned};
 use super::memory::ReadMemory;
-use super::{Database, DbError, Found, JoinedRows, Row, Statement, Value, parts};
+use super::{Database, DbError, Found, JoinedRows, Statement, Value, parts};
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_PART_BYTES};
 use crate::memory_budget::Reservation;
 use crate::model::json::MAX_SAFE_INTEGER;
@@ -310,9 +310,15 @@ impl History<'_> {
         let mut found = 0;
         let mut sizes = Vec::new();
         for row in results.pop().into_iter().flatten().take(usize::try_from(limit).unwrap_or(usize::MAX)) {
-            let size;
-            (size, found) = read_size(row)?;
-            sizes.push(size);
+            let mut c = Columns::new("messages", row);
+            sizes.push(MessageSize {
+                seq: c.number("seq")?,
+                parts: c.number("parts")?,
+                bytes: c.count("bytes")?,
+                id: c.text("id")?,
+                created_at: c.number("created_at")?,
+            });
+            found = c.number("found")?;
         }
         let has_more = found > sizes.len() as u64;
         Ok(Found::InNamespace((sizes, has_more)))
@@ -373,19 +379,6 @@ fn batch_length(sizes: &[MessageSize]) -> usize {
         size.parts == 0 && bytes <= MAX_BYTES_AT_ONCE
     };
     sizes.iter().take_while(fits).count().max(1)
-}
-
-/// Reads the size of a message and the number of messages that were found.
-fn read_size(row: Row) -> Result<(MessageSize, u64), DbError> {
-    let mut c = Columns::new("messages", row);
-    let size = MessageSize {
-        seq: c.number("seq")?,
-        parts: c.number("parts")?,
-        bytes: usize::try_from(c.number("bytes")?).unwrap_or(0),
-        id: c.text("id")?,
-        created_at: c.number("created_at")?,
-    };
-    Ok((size, c.number("found")?))
 }
 
 fn changed_during_read() -> DbError {

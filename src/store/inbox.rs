@@ -57,7 +57,7 @@ pub async fn load(
 ) -> Result<Items, DbError> {
     let (since, session, request) = after;
     let params: [Value; 7] = [
-        namespace.as_ref().into(),
+        namespace.into(),
         Value::Text(Json::of(sessions).text().to_owned()),
         (*since).into(),
         session.as_str().into(),

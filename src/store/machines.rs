@@ -1,19 +1,15 @@
 //! Machines: reading, writing and deleting them.
 
-use serde::Serialize;
-
 use super::bulk::BulkStatements;
-use super::columns::{Columns, read_owned};
-use super::values::{all_parts_exist, count_parts};
+use super::columns::{Columns, METADATA, RUNNER_STATE, read_owned};
+use super::values::{all_parts_exist, to_row};
 use super::{DbError, Found, Row, Statement};
-use crate::model::json::Json;
-use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
 /// Writes whole machines. Two NOT NULL constraints are checks: `namespace` becomes NULL if the machine belongs to another
 /// namespace, and `seq` becomes NULL if parts of a large value are missing.
-/// `?1`: JSON array of [`MachineRow`], `?2`: namespace, `?3`, `?4`: the metadata and the runner state of a single
+/// `?1`: JSON array of machines, `?2`: namespace, `?3`, `?4`: the metadata and the runner state of a single
 /// machine that is too large for the array; otherwise NULL.
 #[rustfmt::skip]
 const UPSERT: &str = concat!("
@@ -37,56 +33,29 @@ const DELETE: &str = "
 DELETE FROM machines WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
 const SELECT_ALL: &str = "
-SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, runner_state, runner_state_version,
-  metadata_parts, runner_state_parts
+SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, metadata_parts,
+  runner_state, runner_state_version, runner_state_parts
 FROM machines WHERE namespace = ?1";
 
 /// Whether a machine belongs to the namespace. Returns no row if the machine does not exist. `?1`: id, `?2`: namespace.
 const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1";
 
-#[derive(Serialize)]
-struct MachineRow<'a> {
-    id: &'a str,
-    seq: u64,
-    created_at: u64,
-    updated_at: u64,
-    active: bool,
-    active_at: u64,
-    metadata: Option<&'a str>,
-    metadata_version: u64,
-    runner_state: Option<&'a str>,
-    runner_state_version: u64,
-    /// How many parts of large values must be stored. `all_parts_exist` checks this number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parts: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata_parts: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    runner_state_parts: Option<String>,
-}
-
-impl<'a> From<&'a Machine> for MachineRow<'a> {
-    fn from(m: &'a Machine) -> Self {
-        Self {
-            id: &m.id,
-            seq: m.seq,
-            created_at: m.created_at,
-            updated_at: m.updated_at,
-            active: m.active,
-            active_at: m.active_at,
-            metadata: m.metadata.json().map(Json::text),
-            metadata_version: m.metadata_version,
-            runner_state: m.runner_state.json().map(Json::text),
-            runner_state_version: m.runner_state_version,
-            parts: count_parts([&m.metadata, &m.runner_state]),
-            metadata_parts: m.metadata.large().map(LargeRef::to_string),
-            runner_state_parts: m.runner_state.large().map(LargeRef::to_string),
-        }
-    }
-}
-
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, machines: impl Iterator<Item = &'a Machine>) {
-    bulk.add_rows(UPSERT, machines.map(MachineRow::from), |row| vec![&mut row.metadata, &mut row.runner_state]);
+    let row = |m: &'a Machine| {
+        let values =
+            [(METADATA, &m.metadata, m.metadata_version), (RUNNER_STATE, &m.runner_state, m.runner_state_version)];
+        let mut row = to_row(values);
+        row.columns.extend([
+            ("id", m.id.as_str().into()),
+            ("seq", m.seq.into()),
+            ("created_at", m.created_at.into()),
+            ("updated_at", m.updated_at.into()),
+            ("active", m.active.into()),
+            ("active_at", m.active_at.into()),
+        ]);
+        row
+    };
+    bulk.add_rows(UPSERT, machines.map(row));
 }
 
 pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
@@ -94,7 +63,7 @@ pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'
 }
 
 pub fn select_all(namespace: &Namespace) -> Statement {
-    Statement::new(SELECT_ALL, [namespace.as_ref().into()])
+    Statement::new(SELECT_ALL, [namespace.into()])
 }
 
 pub fn read_all(namespace: &Namespace, rows: Vec<Row>) -> Result<Vec<Machine>, DbError> {
@@ -103,7 +72,7 @@ pub fn read_all(namespace: &Namespace, rows: Vec<Row>) -> Result<Vec<Machine>, D
 
 /// Selects whether a machine with this id exists, and whether it belongs to the namespace.
 pub fn select_owner(namespace: &Namespace, id: &str) -> Statement {
-    Statement::new(SELECT_OWNED, [id.into(), namespace.as_ref().into()])
+    Statement::new(SELECT_OWNED, [id.into(), namespace.into()])
 }
 
 /// Reads the row of [`select_owner`].
@@ -113,24 +82,10 @@ pub fn read_owner(rows: Vec<Row>) -> Result<Found<()>, DbError> {
 
 fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {
     let mut c = Columns::new("machines", row);
-    let (id, seq) = (c.text("id")?, c.number("seq")?);
-    let (created_at, updated_at) = (c.number("created_at")?, c.number("updated_at")?);
-    let (active, active_at) = (c.flag("active")?, c.number("active_at")?);
-    let metadata = c.optional("metadata", Columns::json)?;
-    let metadata_version = c.number("metadata_version")?;
-    let runner_state = c.optional("runner_state", Columns::json)?;
-    let runner_state_version = c.number("runner_state_version")?;
-    Ok(Machine {
-        id,
-        namespace: namespace.clone(),
-        seq,
-        created_at,
-        updated_at,
-        active,
-        active_at,
-        metadata: InlineOrLarge::new(metadata, c.large("metadata_parts", metadata_version)?),
-        metadata_version,
-        runner_state: InlineOrLarge::new(runner_state, c.large("runner_state_parts", runner_state_version)?),
-        runner_state_version,
-    })
+    let mut m = Machine::new(c.text("id")?, namespace.clone(), 0);
+    (m.seq, m.created_at, m.updated_at) = (c.number("seq")?, c.number("created_at")?, c.number("updated_at")?);
+    (m.active, m.active_at) = (c.flag("active")?, c.number("active_at")?);
+    (m.metadata, m.metadata_version) = c.versioned(METADATA)?;
+    (m.runner_state, m.runner_state_version) = c.versioned(RUNNER_STATE)?;
+    Ok(m)
 }

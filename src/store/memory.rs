@@ -43,7 +43,8 @@ impl ReadMemory {
         }
     }
 
-    /// Waits until a read may run. `max_concurrent`: how many reads of the queue run at the same time. Fails with [`DbError::NoMemory`] at the deadline.
+    /// Waits until a read may run. `max_concurrent`: how many reads of the queue run at the same time. Fails with [`DbError::NoMemory`] at
+    /// the deadline.
     pub async fn wait_to_read(
         &self,
         queue: &Arc<ReadQueue>,

@@ -1,9 +1,7 @@
 //! Messages: writing them with the parts of large ones, and lookups by local id. [`history`](super::history) reads
 //! pages.
 
-use serde::Serialize;
-
-use super::bulk::BulkStatements;
+use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;
 use super::sessions::history_of;
 use super::{DbError, Row, Statement, Value, parts};
@@ -14,7 +12,7 @@ use crate::model::namespace::Namespace;
 /// Inserts messages. A repeated batch does not change the rows that it wrote before. Another message with the same seq violates
 /// the NOT NULL constraint of `id`, so two writers can't mix their histories. A message with missing parts violates the same
 /// constraint. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
-/// [`MessageRow`], `?2`: namespace, `?3`: a large content.
+/// messages, `?2`: namespace, `?3`: a large content.
 #[rustfmt::skip]
 const INSERT: &str = concat!("
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
@@ -25,12 +23,12 @@ SELECT history, value ->> 'seq',
 FROM (SELECT value, ", history_of!("value ->> 'session_id'", "?2"), " AS history FROM json_each(?1)) WHERE true
 ON CONFLICT (session_id, seq) DO UPDATE SET id = CASE WHEN messages.id = excluded.id THEN messages.id END");
 
-/// `?1`: JSON array of [`PartRow`], `?2`: namespace, `?3`: a large content.
+/// `?1`: JSON array of [parts](parts::rows), `?2`: namespace, `?3`: a large content.
 #[rustfmt::skip]
 const UPSERT_PARTS: &str = concat!("
 INSERT INTO message_parts (session_id, message_id, part, content)
-SELECT ", history_of!("value ->> 'session_id'", "?2"),
-    ", value ->> 'message_id', value ->> 'part', coalesce(?3, value ->> 'content')
+SELECT ", history_of!("value ->> 'owner'", "?2"),
+    ", value ->> 'whole', value ->> 'part', coalesce(?3, value ->> 'content')
 FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, message_id, part) DO UPDATE SET content = excluded.content");
 
@@ -81,75 +79,46 @@ pub struct MessageRef {
     pub created_at: u64,
 }
 
-/// A message with the first part of its content.
-#[derive(Serialize)]
-struct MessageRow<'a> {
-    session_id: &'a str,
-    seq: u64,
-    id: &'a str,
-    local_id: Option<&'a str>,
-    created_at: u64,
-    parts: usize,
-    bytes: usize,
-    content: Option<&'a str>,
-}
-
-impl<'a> MessageRow<'a> {
-    fn new(session_id: &'a str, m: &'a Message) -> Self {
-        let content = m.content.text();
-        Self {
-            session_id,
-            seq: m.seq,
-            id: &m.id,
-            local_id: m.local_id.as_deref(),
-            created_at: m.created_at,
-            parts: parts::split(content).count().saturating_sub(1),
-            bytes: content.len(),
-            content: parts::split(content).next(),
-        }
-    }
-}
-
-/// A part of the content of a message after the first.
-#[derive(Serialize)]
-struct PartRow<'a> {
-    session_id: &'a str,
-    message_id: &'a str,
-    part: usize,
-    content: Option<&'a str>,
-}
-
-impl<'a> PartRow<'a> {
-    fn all(session_id: &'a str, m: &'a Message) -> impl Iterator<Item = Self> {
-        let row = move |(part, content)| Self { session_id, message_id: &m.id, part, content: Some(content) };
-        parts::split(m.content.text()).enumerate().skip(1).map(row)
-    }
-}
-
 /// Whether a message is larger than a row.
 pub(super) fn is_large(m: &Message) -> bool {
     m.content.text().len() > MAX_PART_BYTES
 }
 
+/// Inserts messages, each with the first part of its content.
 pub(super) fn insert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item = &'a (String, Message)>) {
-    bulk.add_rows(INSERT, messages.map(|(session, m)| MessageRow::new(session, m)), |row| vec![&mut row.content]);
+    let row = |(session, m): &'a (String, Message)| {
+        let content = m.content.text();
+        BulkRow {
+            columns: vec![
+                ("session_id", session.as_str().into()),
+                ("seq", m.seq.into()),
+                ("id", m.id.as_str().into()),
+                ("local_id", m.local_id.as_deref().into()),
+                ("created_at", m.created_at.into()),
+                ("parts", (parts::split(content).count().saturating_sub(1) as u64).into()),
+                ("bytes", (content.len() as u64).into()),
+            ],
+            texts: vec![("content", parts::split(content).next())],
+        }
+    };
+    bulk.add_rows(INSERT, messages.map(row));
 }
 
-/// Builds the transactions that must be committed before large messages are inserted.
+/// Builds the transactions that must be committed before large messages are inserted: the parts of their contents after the first.
 pub(super) fn write_parts<'a>(
     namespace: &'a Namespace,
     messages: &'a [(String, Message)],
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let sessions = messages.iter().map(|(session, _)| session.as_str());
-    let rows = messages.iter().flat_map(|(session, m)| PartRow::all(session, m));
-    parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows), |row| {
-        &mut row.content
-    })
+    let rows = messages
+        .iter()
+        .flat_map(|(session, m)| parts::rows(session, m.id.as_str().into(), m.content.text(), 0).skip(1));
+    parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, sessions), (UPSERT_PARTS, rows))
 }
 
 /// A statement that selects the local ids of the last `count` messages of a session, for [`read_local_ids`].
 pub fn select_local_ids(namespace: &Namespace, session: &str, count: u64) -> Statement {
-    Statement::new(SELECT_LOCAL_IDS, [session.into(), namespace.as_ref().into(), count.into()])
+    Statement::new(SELECT_LOCAL_IDS, [session.into(), namespace.into(), count.into()])
 }
 
 pub fn read_local_ids(rows: Vec<Row>) -> Result<Vec<(String, MessageRef)>, DbError> {
@@ -168,7 +137,7 @@ pub fn select_by_local_ids<'a>(
     pairs.chunks(MAX_LOCAL_ID_LOOKUPS).map(|pairs| {
         // Pairs of texts always serialize.
         let pairs = Value::Text(serde_json::to_string(pairs).unwrap_or_default());
-        Statement::new(SELECT_BY_LOCAL_IDS, [pairs, namespace.as_ref().into()])
+        Statement::new(SELECT_BY_LOCAL_IDS, [pairs, namespace.into()])
     })
 }
 
@@ -196,7 +165,7 @@ pub fn read_by_local_ids(
 /// A statement that selects messages that may contain a todo list, for [`read_todo_candidates`]: the newest `limit` messages
 /// below the seq `before`. Selects none if the session has a todo list.
 pub fn select_todo_candidates(namespace: &Namespace, session: &str, limit: u64, before: u64) -> Statement {
-    let params = [session.into(), namespace.as_ref().into(), limit.into(), before.into()];
+    let params = [session.into(), namespace.into(), limit.into(), before.into()];
     Statement::new(SELECT_TODO_CANDIDATES, params)
 }
 

@@ -25,7 +25,6 @@ pub mod inbox;
 pub mod machines;
 pub mod memory;
 pub mod messages;
-pub mod namespace_deletion;
 pub mod namespace_rows;
 pub mod parts;
 pub mod places;
@@ -38,17 +37,23 @@ pub mod retry;
 pub mod secrets;
 pub mod sessions;
 pub mod summaries;
-pub mod usage;
 pub mod values;
 pub mod watchdog;
 pub mod write_queue;
 pub mod wrong_tokens;
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use futures::future::{BoxFuture, ready};
+use serde::Serialize;
 use thiserror::Error;
 
+use crate::model::namespace::Namespace;
+use crate::model::session::ControlMode;
+
 /// A parameter of a statement or a column of a row.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[serde(untagged)]
 pub enum Value {
     Null,
     Integer(i64),
@@ -64,6 +69,36 @@ impl From<&str> for Value {
 impl From<u64> for Value {
     fn from(number: u64) -> Self {
         Self::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+    }
+}
+
+impl From<String> for Value {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl From<bool> for Value {
+    fn from(flag: bool) -> Self {
+        Self::Integer(flag.into())
+    }
+}
+
+impl From<&Namespace> for Value {
+    fn from(namespace: &Namespace) -> Self {
+        namespace.as_str().into()
+    }
+}
+
+impl From<ControlMode> for Value {
+    fn from(mode: ControlMode) -> Self {
+        Self::from(<&str>::from(mode))
+    }
+}
+
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
     }
 }
 
@@ -223,4 +258,13 @@ impl<D: Database + ?Sized> Database for std::sync::Arc<D> {
 /// Runs one statement as a transaction, and returns its rows.
 pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, DbError> {
     Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())
+}
+
+/// Creates a statement with the namespace as its only parameter from each text.
+fn of_namespace<const N: usize>(namespace: &Namespace, sql: [&'static str; N]) -> Vec<Statement> {
+    sql.map(|sql| Statement::new(sql, [namespace.into()])).into()
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -4,33 +4,32 @@
 //! temporary: codes for new devices, connections (`active`, `thinking`), and deleted sessions whose rows remain for a while. The
 //! messages of a merged session are exported under the id of the session that has these messages now.
 
+use std::mem::discriminant;
 use std::sync::LazyLock;
 
 use super::columns::Column as _;
-use super::sessions::history_of;
-use super::{Database, DbError, Row, Statement, Value};
+use super::sessions::{history_of, names};
+use super::{Database, DbError, Row, Statement, Value, of_namespace};
 use crate::model::json::{Json, JsonObject};
 use crate::model::namespace::Namespace;
 use crate::model::settings::settings;
 
 pub struct Table {
     pub name: &'static str,
-    /// The SQL expressions of the exported columns.
-    columns: &'static [&'static str],
+    /// The SQL expressions of the exported columns, separated by commas.
+    columns: &'static str,
     /// Everything after the columns in the SELECT of a page. `?1`: namespace. `?2`: id of the session, only if the rows belong to a
     /// session. The last parameters: the key of the row before the page.
     page: &'static str,
     /// A page with fewer rows is the last one.
     rows_per_page: usize,
-    key: &'static [KeyColumn],
+    /// The columns of the key: the index of each in `columns`, and a value before all its values.
+    key: &'static [(usize, Value)],
     scope: RowScope,
 }
 
-/// A column of a key: its index in [`Table::columns`].
-enum KeyColumn {
-    Text(usize),
-    Integer(usize),
-}
+const BEFORE_ALL_TEXTS: Value = Value::Text(String::new());
+const BEFORE_ALL_INTEGERS: Value = Value::Integer(-1);
 
 /// What a row belongs to, and how it is imported. A row that the namespace has already does not change, except a generation.
 #[derive(PartialEq)]
@@ -45,14 +44,6 @@ enum RowScope {
     Session,
 }
 
-macro_rules! session_columns {
-    ($($(#[$_meta:meta])* $setting:ident: $_:ty),*) => {
-        &["id", "tag", "seq", "created_at", "updated_at", "active_at", "thinking_at", "0 AS active", "0 AS thinking", "mode", "metadata",
-          "metadata_version", "metadata_parts", "agent_state", "agent_state_version", "agent_state_parts", "todos", "permission_mode",
-          "model_mode", "unseen_since", "ended_at", "request_times", $(stringify!($setting)),*]
-    };
-}
-
 macro_rules! defaults {
     ($($(#[$_meta:meta])* $setting:ident: $type:ty),*) => { [$((stringify!($setting), <$type>::DEFAULT)),*] };
 }
@@ -65,69 +56,62 @@ static DEFAULTS: &[(&str, Value)] = &settings!(defaults);
 pub static TABLES: [Table; 10] = [
     Table {
         name: "namespaces",
-        columns: &["generation"],
+        columns: "generation",
         page: "FROM namespaces WHERE namespace = ?1 AND generation > ?2",
         rows_per_page: 2,
-        key: &[KeyColumn::Integer(0)],
+        key: &[(0, BEFORE_ALL_INTEGERS)],
         scope: RowScope::Generation,
     },
     Table {
         name: "devices",
-        columns: &["id", "name", "kind", "token_hash", "created_at", "last_seen_at", "revoked_at"],
+        columns: "id, name, kind, token_hash, created_at, last_seen_at, revoked_at",
         page: "FROM devices WHERE namespace = ?1 AND id > ?2 ORDER BY id LIMIT 200",
         rows_per_page: 200,
-        key: &[KeyColumn::Text(0)],
+        key: &[(0, BEFORE_ALL_TEXTS)],
         scope: RowScope::NamespaceById,
     },
     Table {
         name: "push_subscriptions",
-        columns: &["endpoint", "p256dh", "auth", "hub", "created_at", "device", "token_device", "notify", "secret"],
+        columns: "endpoint, p256dh, auth, hub, created_at, device, token_device, notify, secret",
         page: "FROM push_subscriptions WHERE namespace = ?1 AND endpoint > ?2 ORDER BY endpoint LIMIT 200",
         rows_per_page: 200,
-        key: &[KeyColumn::Text(0)],
+        key: &[(0, BEFORE_ALL_TEXTS)],
         scope: RowScope::Namespace,
     },
     Table {
         name: "machines",
-        columns: &[
-            "id",
-            "seq",
-            "created_at",
-            "updated_at",
-            "0 AS active",
-            "active_at",
-            "metadata",
-            "metadata_version",
-            "metadata_parts",
-            "runner_state",
-            "runner_state_version",
-            "runner_state_parts",
-        ],
+        columns: "id, seq, created_at, updated_at, 0 AS active, active_at, metadata, metadata_version, \
+            metadata_parts, runner_state, runner_state_version, runner_state_parts",
         page: "FROM machines WHERE namespace = ?1 AND id > ?2 ORDER BY id LIMIT 1",
         rows_per_page: 1,
-        key: &[KeyColumn::Text(0)],
+        key: &[(0, BEFORE_ALL_TEXTS)],
         scope: RowScope::NamespaceById,
     },
     Table {
         name: "value_parts",
-        columns: &["owner", "whole", "part", "content"],
+        columns: "owner, whole, part, content",
         page: "FROM value_parts WHERE namespace = ?1 AND (owner, whole, part) > (?2, ?3, ?4) ORDER BY owner, whole, part LIMIT 1",
         rows_per_page: 1,
-        key: &[KeyColumn::Text(0), KeyColumn::Text(1), KeyColumn::Integer(2)],
+        key: &[(0, BEFORE_ALL_TEXTS), (1, BEFORE_ALL_TEXTS), (2, BEFORE_ALL_INTEGERS)],
         scope: RowScope::Namespace,
     },
     // In the order of the tags, which have an index. A page has one session.
     Table {
         name: "sessions",
-        columns: settings!(session_columns),
+        columns: concat!(
+            "id, tag, seq, created_at, updated_at, active_at, thinking_at, 0 AS active, 0 AS thinking, mode, metadata, \
+            metadata_version, metadata_parts, agent_state, agent_state_version, agent_state_parts, todos, permission_mode, \
+            model_mode, unseen_since, ended_at, request_times",
+            settings!(names)
+        ),
         page: "FROM sessions WHERE namespace = ?1 AND tag > ?2 ORDER BY tag LIMIT 1",
         rows_per_page: 1,
-        key: &[KeyColumn::Text(1)],
+        key: &[(1, BEFORE_ALL_TEXTS)],
         scope: RowScope::NamespaceById,
     },
     Table {
         name: "messages",
-        columns: &["?2 AS session_id", "seq", "id", "local_id", "created_at", "content", "parts", "bytes"],
+        columns: "?2 AS session_id, seq, id, local_id, created_at, content, parts, bytes",
         // At most 200 messages, and 1 MB more than the largest row.
         page: concat!(
             "FROM messages WHERE session_id = ",
@@ -139,37 +123,37 @@ pub static TABLES: [Table; 10] = [
             " AND seq > ?3 ORDER BY seq LIMIT 200)) WHERE before < 1000000) ORDER BY seq"
         ),
         rows_per_page: 1,
-        key: &[KeyColumn::Integer(1)],
+        key: &[(1, BEFORE_ALL_INTEGERS)],
         scope: RowScope::Session,
     },
     Table {
         name: "message_parts",
-        columns: &["?2 AS session_id", "message_id", "part", "content"],
+        columns: "?2 AS session_id, message_id, part, content",
         page: concat!(
             "FROM message_parts WHERE session_id = ",
             history_of!("?2", "?1"),
             " AND (message_id, part) > (?3, ?4) ORDER BY message_id, part LIMIT 1"
         ),
         rows_per_page: 1,
-        key: &[KeyColumn::Text(1), KeyColumn::Integer(2)],
+        key: &[(1, BEFORE_ALL_TEXTS), (2, BEFORE_ALL_INTEGERS)],
         scope: RowScope::Session,
     },
     Table {
         name: "completed_requests",
-        columns: &["session_id", "request_id", "completed_at", "value"],
+        columns: "session_id, request_id, completed_at, value",
         page: "FROM completed_requests WHERE session_id = (SELECT id FROM sessions WHERE id = ?2 AND namespace = ?1)
   AND request_id > ?3 ORDER BY request_id LIMIT 5",
         rows_per_page: 5,
-        key: &[KeyColumn::Text(1)],
+        key: &[(1, BEFORE_ALL_TEXTS)],
         scope: RowScope::Session,
     },
     Table {
         name: "held_messages",
-        columns: &["session_id", "local_id", "created_at", "content"],
+        columns: "session_id, local_id, created_at, content",
         page: "FROM held_messages WHERE session_id = (SELECT id FROM sessions WHERE id = ?2 AND namespace = ?1)
   AND local_id > ?3 ORDER BY local_id LIMIT 20",
         rows_per_page: 20,
-        key: &[KeyColumn::Text(1)],
+        key: &[(1, BEFORE_ALL_TEXTS)],
         scope: RowScope::Session,
     },
 ];
@@ -220,7 +204,7 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM sessions WHERE id = ?2 AND namespace = ?1
                 params.replacen("?2", "?2 END", 1)
             ),
         };
-        Self { select: format!("SELECT {} {page}", columns.join(", ")), insert }
+        Self { select: format!("SELECT {columns} {page}"), insert }
     }
 }
 
@@ -244,28 +228,22 @@ impl Table {
     }
 
     fn column_names(&self) -> impl Iterator<Item = &'static str> {
-        self.columns.iter().map(|column| column.rsplit(' ').next().unwrap_or_default())
+        self.columns.split(", ").map(|column| column.rsplit(' ').next().unwrap_or_default())
     }
 
     pub fn first_key(&self) -> RowKey {
-        let before_all = |column: &KeyColumn| match column {
-            KeyColumn::Text(_) => Value::Text(String::new()),
-            KeyColumn::Integer(_) => Value::Integer(-1),
-        };
-        self.key.iter().map(before_all).collect()
+        self.key.iter().map(|(_, before_all)| before_all.clone()).collect()
     }
 
     /// Whether a key, which may come from a client, has the types of this table's keys.
     pub fn accepts_key(&self, key: &RowKey) -> bool {
-        let matches = |(column, value): (&KeyColumn, &Value)| {
-            matches!((column, value), (KeyColumn::Text(_), Value::Text(_)) | (KeyColumn::Integer(_), Value::Integer(_)))
-        };
-        self.key.len() == key.len() && self.key.iter().zip(key).all(matches)
+        let types = |key: &RowKey| key.iter().map(discriminant).collect::<Vec<_>>();
+        types(key) == types(&self.first_key())
     }
 
     /// Returns the statement that selects the page after a key. `session`: the id of the session, if the rows belong to a session.
     pub fn page(&self, namespace: &Namespace, session: Option<&str>, after: &RowKey) -> Statement {
-        let mut params: Vec<Value> = vec![namespace.as_ref().into()];
+        let mut params: Vec<Value> = vec![namespace.into()];
         params.extend(session.map(Value::from));
         params.extend(after.iter().cloned());
         Statement::new(self.sql().map_or("", |sql| &sql.select), params)
@@ -274,10 +252,7 @@ impl Table {
     /// Returns the key of the last row of a page; `None` if the page is the last one.
     pub fn last_key(&self, rows: &[Row]) -> Option<RowKey> {
         let last = rows.last().filter(|_| rows.len() >= self.rows_per_page)?;
-        let column = |column: &KeyColumn| match column {
-            KeyColumn::Text(at) | KeyColumn::Integer(at) => last.get(*at).cloned(),
-        };
-        self.key.iter().map(column).collect()
+        self.key.iter().map(|(at, _)| last.get(*at).cloned()).collect()
     }
 
     /// Returns a row as the export has it: `{"table": <name>, "row": {<column>: <value>, ...}}`.
@@ -292,7 +267,7 @@ impl Table {
     }
 
     pub fn insert(&self, namespace: &Namespace, mut row: JsonObject<'_>) -> Result<Statement, InvalidRow> {
-        let mut params: Vec<Value> = vec![namespace.as_ref().into()];
+        let mut params: Vec<Value> = vec![namespace.into()];
         for name in self.column_names() {
             let default = || DEFAULTS.iter().find(|(setting, _)| self.name == "sessions" && *setting == name);
             let value = match row.remove(name) {
@@ -347,14 +322,14 @@ const FORGET_MISSING_PARTS: [&str; 4] = [
 ];
 
 pub fn complete_import(namespace: &Namespace) -> Vec<Statement> {
-    FORGET_MISSING_PARTS.map(|sql| Statement::new(sql, [namespace.as_ref().into()])).to_vec()
+    of_namespace(namespace, FORGET_MISSING_PARTS)
 }
 
 /// Whether the namespace has rows that would be in the way of an import, also of deleted sessions. `access` is the database with the
 /// tables of access.
 pub async fn has_rows(db: &dyn Database, access: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
     for (db, sql) in [(db, SELECT_HAS_ROWS), (access, SELECT_HAS_ACCESS)] {
-        let rows = super::query(db, Statement::new(sql, [namespace.as_ref().into()])).await?;
+        let rows = super::query(db, Statement::new(sql, [namespace.into()])).await?;
         if rows.first().is_some_and(|row| row.first() == Some(&Value::Integer(1))) {
             return Ok(true);
         }
@@ -371,7 +346,7 @@ mod tests {
         for table in &TABLES {
             let Sql { select, insert } = table.sql().unwrap();
             assert!(select.contains("namespace = ?1") && insert.contains("?1"), "{}", table.name);
-            assert!(insert.contains(&format!("?{}", table.columns.len() + 1)), "{insert}");
+            assert!(insert.contains(&format!("?{}", table.column_names().count() + 1)), "{insert}");
             assert!(table.accepts_key(&table.first_key()), "{}", table.name);
         }
     }

@@ -4,11 +4,9 @@
 //! refers to them. Until then, the parts are *unreachable*. Parts that stay unreachable after a fault are deleted before the next
 //! large text of the same owner is written.
 
-use serde::Serialize;
-
-use super::bulk::BulkStatements;
+use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;
-use super::{Database, DbError, Statement, query};
+use super::{Database, DbError, Statement, Value, query};
 use crate::limits::MAX_PART_BYTES;
 use crate::model::namespace::Namespace;
 
@@ -25,20 +23,26 @@ pub fn split(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Returns rows with the parts of a text, which are numbered from `first`.
+pub fn rows<'a>(owner: &'a str, whole: Value, text: &'a str, first: u64) -> impl Iterator<Item = BulkRow<'a>> {
+    split(text).zip(first..).map(move |(content, part)| BulkRow {
+        columns: vec![("owner", owner.into()), ("whole", whole.clone()), ("part", part.into())],
+        texts: vec![("content", Some(content))],
+    })
+}
+
 /// Builds the transactions that write parts. The first transaction deletes the unreachable parts of the owners with the SQL
-/// statement `delete`. The other transactions write the rows with the SQL statement `upsert`. `content` returns the field of a
-/// row that holds the text.
-pub fn build_transactions<'a, R: Serialize>(
+/// statement `delete`. The other transactions write the rows with the SQL statement `upsert`.
+pub fn build_transactions<'a>(
     namespace: &'a Namespace,
     (delete, owners): (&'static str, impl Iterator<Item = &'a str>),
-    (upsert, mut rows): (&'static str, impl Iterator<Item = R> + 'a),
-    content: impl Fn(&mut R) -> &mut Option<&'a str> + 'a,
+    (upsert, mut rows): (&'static str, impl Iterator<Item = BulkRow<'a>> + 'a),
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let mut deletion = BulkStatements::new(namespace);
     deletion.add_ids(delete, owners);
     let next_transaction = move || {
         let mut bulk = BulkStatements::new(namespace);
-        bulk.add_rows(upsert, rows.by_ref().take(PARTS_AT_ONCE), |row| vec![content(row)]);
+        bulk.add_rows(upsert, rows.by_ref().take(PARTS_AT_ONCE));
         bulk.statements
     };
     let writes = std::iter::once(deletion.statements).chain(std::iter::repeat_with(next_transaction));

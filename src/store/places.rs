@@ -10,9 +10,9 @@ use std::task::Poll;
 
 use futures::future::BoxFuture;
 
-use super::columns::Columns;
+use super::columns::{Columns, read_last};
 use super::retry::Environment;
-use super::{Database, DbError, JoinedRows, Row, Statement, query};
+use super::{Database, DbError, JoinedRows, Row, Statement, of_namespace, query};
 use crate::model::namespace::Namespace;
 
 /// The number of a database: 1 for the directory.
@@ -139,27 +139,26 @@ impl Databases {
 
 /// Returns the place of a namespace; `None` if it has none yet.
 pub async fn find(directory: &dyn Database, namespace: &Namespace) -> Result<Option<DatabaseNumber>, DbError> {
-    let row = query(directory, Statement::new(SELECT, [namespace.as_ref().into()])).await?.pop();
+    let row = query(directory, Statement::new(SELECT, [namespace.into()])).await?.pop();
     row.map(|row| Columns::new("namespace_places", row).number("database")).transpose()
 }
 
 pub async fn count_namespaces(db: &dyn Database) -> Result<u64, DbError> {
-    let row = query(db, Statement::new(COUNT, [])).await?.pop();
-    Columns::new("fences", row.unwrap_or_default()).number("namespaces")
+    read_last(db, "fences", vec![Statement::new(COUNT, [])]).await?.number("namespaces")
 }
 
 pub async fn set(directory: &dyn Database, namespace: &Namespace, number: DatabaseNumber) -> Result<(), DbError> {
-    query(directory, Statement::new(UPSERT, [namespace.as_ref().into(), number.into()])).await.map(drop)
+    query(directory, Statement::new(UPSERT, [namespace.into(), number.into()])).await.map(drop)
 }
 
 pub async fn forget(directory: &dyn Database, namespace: &Namespace) -> Result<(), DbError> {
-    query(directory, Statement::new(DELETE, [namespace.as_ref().into()])).await.map(drop)
+    query(directory, Statement::new(DELETE, [namespace.into()])).await.map(drop)
 }
 
 /// Records in `db` whether the namespace has moved to another database. If it has moved, workers read no messages in `db`.
 pub async fn mark_moved(db: &dyn Database, namespace: &Namespace, has_moved: bool) -> Result<(), DbError> {
     let sql = if has_moved { INSERT_MARK } else { DELETE_MARK };
-    query(db, Statement::new(sql, [namespace.as_ref().into()])).await.map(drop)
+    query(db, Statement::new(sql, [namespace.into()])).await.map(drop)
 }
 
 /// Writes a place to the object's storage. The flag is true if the place was chosen now, so that no other database has rows of the namespace.
@@ -200,14 +199,13 @@ impl Placed {
                 return Ok(known);
             }
             let (directory, namespace) = (self.databases.get(DIRECTORY)?, &self.namespace);
-            let row = query(directory, Statement::new(FIND, [namespace.as_ref().into()])).await?.pop();
-            let mut columns = Columns::new("namespace_places", row.unwrap_or_default());
+            let mut columns = read_last(directory, "namespace_places", of_namespace(namespace, [FIND])).await?;
             let (number, is_chosen) = match (columns.optional("database", Columns::number)?, columns.flag("has_rows")?)
             {
                 (Some(number), _) => (number, false),
                 (None, has_rows) => {
                     let number = if has_rows { DIRECTORY } else { self.databases.emptiest(&*self.environment).await? };
-                    let insert = Statement::new(INSERT, [namespace.as_ref().into(), number.into()]);
+                    let insert = Statement::new(INSERT, [namespace.into(), number.into()]);
                     directory.batch(&mut vec![insert]).await?;
                     let found = find(directory, namespace).await?.unwrap_or(number);
                     (found, found == number)

@@ -10,9 +10,9 @@ const SELECT_ALL: &str = "
 SELECT endpoint, p256dh, auth, hub, device, token_device, notify, secret FROM push_subscriptions WHERE namespace = ?1
   AND NOT EXISTS (SELECT 1 FROM devices WHERE id = token_device AND revoked_at IS NOT NULL) ORDER BY created_at, endpoint";
 
-/// Replaces the subscription with the same endpoint, and the one of the same device, unless the credential is revoked. `?1`: namespace, `?2`: endpoint,
-/// `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL,
-/// `?8`: id of the device of the token, or NULL, `?9`: `notify` or NULL, `?10`: id of the access secret of the token, or NULL, `?11`: the credential.
+/// Replaces the subscription with the same endpoint, and the one of the same device, unless the credential is revoked. `?1`:
+/// namespace, `?2`: endpoint, `?3`: p256dh, `?4`: auth, `?5`: origin of the hub or NULL, `?6`: now, `?7`: device or NULL, `?8`: id of
+/// the device of the token, or NULL, `?9`: `notify` or NULL, `?10`: id of the access secret of the token, or NULL, `?11`: the credential.
 #[rustfmt::skip]
 const UPSERT: &str = concat!("
 INSERT OR REPLACE INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at, device, token_device, notify, secret)
@@ -27,7 +27,8 @@ DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
 const DELETE: &str =
     "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
 
-/// Sets the access secret of the subscriptions that earlier versions wrote without an access secret. `?1`: namespace, `?2`: id of the access secret.
+/// Sets the access secret of the subscriptions that earlier versions wrote without an access secret. `?1`: namespace, `?2`: id of the
+/// access secret.
 const SET_MISSING_SECRET: &str = "
 UPDATE push_subscriptions SET secret = ?2 WHERE namespace = ?1 AND secret IS NULL AND token_device IS NULL";
 
@@ -50,8 +51,8 @@ pub struct PushSubscription {
     pub device: Option<String>,
     /// The id that the hub gave to the device whose token made the subscription.
     pub token_device: Option<String>,
-    /// The id of the access secret of the token that made the subscription. `None` for the token of a device, or if an earlier version wrote the
-    /// subscription.
+    /// The id of the access secret of the token that made the subscription. `None` for the token of a device, or if an earlier version
+    /// wrote the subscription.
     pub secret: Option<String>,
     /// Whether the device is notified about permission requests only.
     pub requests_only: bool,
@@ -61,58 +62,45 @@ pub struct PushSubscription {
 const REQUESTS_ONLY: &str = "requests";
 
 pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<PushSubscription>, DbError> {
-    query(db, Statement::new(SELECT_ALL, [namespace.as_ref().into()])).await?.into_iter().map(from_row).collect()
+    query(db, Statement::new(SELECT_ALL, [namespace.into()])).await?.into_iter().map(from_row).collect()
 }
 
 /// Statements that write a subscription, unless the [credential](is_valid_credential) is revoked, and delete the oldest subscriptions
 /// above `limit`.
-pub fn upsert(
-    namespace: &Namespace,
-    subscription: &PushSubscription,
-    credential: Value,
-    now: u64,
-    limit: u64,
-) -> [Statement; 2] {
-    let PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only } =
-        subscription;
-    let namespace: Value = namespace.as_ref().into();
-    let optional = |text: &Option<String>| text.as_deref().map_or(Value::Null, Value::from);
-    let [endpoint, p256dh, auth] = [endpoint, p256dh, auth].map(|text| text.as_str().into());
-    let (device, token_device, secret) = (optional(device), optional(token_device), optional(secret));
-    let notify = if *requests_only { REQUESTS_ONLY.into() } else { Value::Null };
+pub fn upsert(namespace: &Namespace, s: &PushSubscription, credential: Value, now: u64, limit: u64) -> [Statement; 2] {
     let params = [
-        namespace.clone(),
-        endpoint,
-        p256dh,
-        auth,
-        optional(hub_origin),
+        namespace.into(),
+        s.endpoint.as_str().into(),
+        s.p256dh.as_str().into(),
+        s.auth.as_str().into(),
+        s.hub_origin.as_deref().into(),
         now.into(),
-        device,
-        token_device,
-        notify,
-        secret,
+        s.device.as_deref().into(),
+        s.token_device.as_deref().into(),
+        s.requests_only.then_some(REQUESTS_ONLY).into(),
+        s.secret.as_deref().into(),
         credential,
     ];
-    [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace, limit.into()])]
+    [Statement::new(UPSERT, params), Statement::new(TRIM, [namespace.into(), limit.into()])]
 }
 
 pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
     let endpoints = serde_json::to_string(endpoints).unwrap_or_default();
-    Statement::new(DELETE, [namespace.as_ref().into(), Value::Text(endpoints)])
+    Statement::new(DELETE, [namespace.into(), Value::Text(endpoints)])
 }
 
 /// A statement that sets the access secret of the subscriptions that earlier versions wrote without an access secret.
 pub fn set_missing_secret(namespace: &Namespace, secret: &str) -> Statement {
-    Statement::new(SET_MISSING_SECRET, [namespace.as_ref().into(), secret.into()])
+    Statement::new(SET_MISSING_SECRET, [namespace.into(), secret.into()])
 }
 
 /// A statement that deletes the subscriptions that the token of a device made.
 pub fn delete_of_device(namespace: &Namespace, id: &str) -> Statement {
-    Statement::new(DELETE_OF_DEVICE, [namespace.as_ref().into(), id.into()])
+    Statement::new(DELETE_OF_DEVICE, [namespace.into(), id.into()])
 }
 
 pub fn delete_all(namespace: &Namespace) -> Statement {
-    Statement::new(DELETE_ALL, [namespace.as_ref().into()])
+    Statement::new(DELETE_ALL, [namespace.into()])
 }
 
 fn from_row(row: Row) -> Result<PushSubscription, DbError> {

@@ -5,6 +5,7 @@
 //! that differ are written again. Sessions of an unfinished copy are tombstones: nothing shows them, and a deletion or a
 //! [sweep](super::removals) deletes them with their messages.
 
+use super::columns::read_last;
 use super::relocation_tables::{
     EVENTS, HELD, MACHINES, MESSAGE_PARTS, MESSAGES, PartTable, REQUESTS, SELECT_SESSION_ROWS, SIZES, Table,
     VALUE_PARTS,
@@ -145,57 +146,53 @@ fn text(row: &Row, column: usize) -> &str {
 }
 
 impl Copy<'_> {
-    fn namespace(&self) -> Value {
-        self.namespace.as_ref().into()
-    }
-
     /// Returns the id of a machine of this namespace that another namespace has in the target database.
     pub async fn find_foreign_machine(&self) -> Result<Option<String>, DbError> {
-        let ids = query(self.from, Statement::new(SELECT_MACHINE_IDS, [self.namespace()])).await?.pop();
+        let ids = query(self.from, Statement::new(SELECT_MACHINE_IDS, [self.namespace.into()])).await?.pop();
         let ids = ids.and_then(|mut row| row.pop()).unwrap_or(Value::Null);
-        let foreign = query(self.to, Statement::new(SELECT_FOREIGN_MACHINE, [self.namespace(), ids])).await?.pop();
+        let foreign = query(self.to, Statement::new(SELECT_FOREIGN_MACHINE, [self.namespace.into(), ids])).await?.pop();
         Ok(foreign.map(|row| text(&row, 0).to_owned()))
     }
 
     /// Turns the sessions of an earlier copy into tombstones.
     pub async fn hide_earlier_copy(&self) -> Result<(), DbError> {
-        repeat_until_empty(self.to, HIDE_SESSIONS, &[self.namespace()]).await
+        repeat_until_empty(self.to, HIDE_SESSIONS, &[self.namespace.into()]).await
     }
 
     /// Counts the sessions of the namespace whose ids follow `id`, in the database that it leaves.
     pub async fn sessions_after(&self, id: &str) -> Result<u64, DbError> {
-        let row = query(self.from, Statement::new(COUNT_AFTER, [self.namespace(), id.into()])).await?.pop();
-        super::columns::Columns::new("sessions", row.unwrap_or_default()).number("sessions")
+        let count = vec![Statement::new(COUNT_AFTER, [self.namespace.into(), id.into()])];
+        read_last(self.from, "sessions", count).await?.number("sessions")
     }
 
     /// Copies the parts of large values. Returns whether all are copied.
     pub async fn copy_value_parts(&self) -> Result<bool, DbError> {
-        self.copy_parts(&VALUE_PARTS, &self.namespace()).await
+        self.copy_parts(&VALUE_PARTS, &self.namespace.into()).await
     }
 
     /// Copies the machines and the log of events of a closed namespace. Merged sessions whose history belongs to a deleted session become
     /// tombstones, which are not copied: nothing would delete the copies.
     pub async fn copy_tables(&self) -> Result<(), DbError> {
-        query(self.from, Statement::new(CREATE_TOMBSTONES_OF_MERGED, [self.namespace()])).await?;
-        self.replace(&MACHINES, &self.namespace(), "".into()).await?;
-        self.replace(&EVENTS, &self.namespace(), Value::Integer(-1)).await
+        query(self.from, Statement::new(CREATE_TOMBSTONES_OF_MERGED, [self.namespace.into()])).await?;
+        self.replace(&MACHINES, &self.namespace.into(), "".into()).await?;
+        self.replace(&EVENTS, &self.namespace.into(), Value::Integer(-1)).await
     }
 
     /// Whether both databases have the same numbers of rows of the tables that [`copy_sessions`](Self::copy_sessions) does not compare.
     pub async fn has_same_counts(&self) -> Result<bool, DbError> {
-        let statement = || Statement::new(COUNT_ROWS, [self.namespace()]);
+        let statement = || Statement::new(COUNT_ROWS, [self.namespace.into()]);
         Ok(query(self.from, statement()).await? == query(self.to, statement()).await?)
     }
 
     /// Copies the rows that differ of a page of sessions after an id. Returns `None` after the last session.
     pub async fn copy_sessions(&self, after: &str) -> Result<Option<CopiedPage>, DbError> {
-        let sessions = query(self.from, Statement::new(SELECT_SESSIONS, [self.namespace(), after.into()])).await?;
+        let sessions = query(self.from, Statement::new(SELECT_SESSIONS, [self.namespace.into(), after.into()])).await?;
         if sessions.is_empty() {
             return Ok(None);
         }
         let ids: Vec<&str> = sessions.iter().map(|row| text(row, 0)).collect();
         let ids = Value::Text(serde_json::to_string(&ids).unwrap_or_default());
-        let copies = query(self.to, Statement::new(SELECT_COPIES, [self.namespace(), ids])).await?;
+        let copies = query(self.to, Statement::new(SELECT_COPIES, [self.namespace.into(), ids])).await?;
         let foreign = copies.iter().find(|copy| copy.last() == Some(&Value::Integer(1)));
         let foreign = foreign.map(|copy| text(copy, 0).to_owned());
         let mut page = CopiedPage { last: after.to_owned(), has_changed: false, foreign };
@@ -266,7 +263,8 @@ impl Copy<'_> {
 
     /// Returns the row of a session as a tombstone; `None` if the session does not exist.
     async fn read_tombstone(&self, id: &str) -> Result<Option<Row>, DbError> {
-        let mut found = query(self.from, Statement::new(SELECT_SESSION, [id.into(), self.namespace()])).await?.pop();
+        let mut found =
+            query(self.from, Statement::new(SELECT_SESSION, [id.into(), self.namespace.into()])).await?.pop();
         if let Some([_, namespace, tag, ..]) = found.as_deref_mut() {
             *namespace = Value::Text(format!("/{}", self.namespace));
             *tag = id.into();
@@ -282,7 +280,7 @@ impl Copy<'_> {
     async fn write_sessions(&self, after: &str, last: &str) -> Result<(), DbError> {
         let mut after = after.to_owned();
         loop {
-            let params = [self.namespace(), after.as_str().into(), last.into()];
+            let params = [self.namespace.into(), after.as_str().into(), last.into()];
             let rows = query(self.from, Statement::new(SELECT_SESSION_ROWS, params)).await?;
             match rows.last() {
                 Some(row) => after = text(row, 0).to_owned(),
@@ -321,7 +319,7 @@ impl Copy<'_> {
 
     /// Deletes the rows of a table in the target database, and copies all rows.
     async fn replace(&self, table: &Table, scope: &Value, before_first: Value) -> Result<(), DbError> {
-        query(self.to, Statement::new(table.delete, [scope.clone()])).await?;
+        self.to.batch(&mut table.delete.map(|sql| Statement::new(sql, [scope.clone()])).into_iter().collect()).await?;
         let copy = Copy { must_stop: &|| false, ..*self };
         copy.copy_rows(table, scope, before_first, MAX_SEQ).await.map(drop)
     }

@@ -25,8 +25,8 @@ pub(super) struct Table {
     pub(super) insert: &'static str,
     /// The index of the key in the columns.
     pub(super) key: usize,
-    /// Deletes all rows. `?1`: the session or the namespace.
-    pub(super) delete: &'static str,
+    /// Deletes all rows. `?1`: the session or the namespace. `None` for messages, which are deleted in batches.
+    pub(super) delete: Option<&'static str>,
 }
 
 #[rustfmt::skip]
@@ -34,28 +34,27 @@ pub(super) const MESSAGES: Table = Table {
     page: page!("messages", "session_id = ?1", "seq", "min(bytes, 1500000)"),
     insert: "INSERT INTO messages VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT DO NOTHING",
     key: 1,
-    // Not used: `DELETE_MESSAGES` deletes messages in batches.
-    delete: "",
+    delete: None,
 };
 #[rustfmt::skip]
 pub(super) const REQUESTS: Table = Table {
     page: page!("completed_requests", "session_id = ?1", "request_id", "length(value)"),
     insert: "INSERT INTO completed_requests VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
     key: 1,
-    delete: "DELETE FROM completed_requests WHERE session_id = ?1",
+    delete: Some("DELETE FROM completed_requests WHERE session_id = ?1"),
 };
 #[rustfmt::skip]
 pub(super) const HELD: Table = Table {
     page: page!("held_messages", "session_id = ?1", "local_id", "length(content)"),
     insert: "INSERT INTO held_messages VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
     key: 1,
-    delete: "DELETE FROM held_messages WHERE session_id = ?1",
+    delete: Some("DELETE FROM held_messages WHERE session_id = ?1"),
 };
 pub(super) const SIZES: Table = Table {
     page: "SELECT * FROM history_sizes WHERE session_id = ?1 AND session_id > ?2",
     insert: "INSERT INTO history_sizes VALUES (?1, ?2, ?3) ON CONFLICT DO NOTHING",
     key: 0,
-    delete: "DELETE FROM history_sizes WHERE session_id = ?1",
+    delete: Some("DELETE FROM history_sizes WHERE session_id = ?1"),
 };
 #[rustfmt::skip]
 pub(super) const MACHINES: Table = Table {
@@ -63,14 +62,14 @@ pub(super) const MACHINES: Table = Table {
     insert: "INSERT INTO machines VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13) ON CONFLICT (id) DO UPDATE SET
   namespace = iif(namespace = excluded.namespace, namespace, NULL)",
     key: 0,
-    delete: "DELETE FROM machines WHERE namespace = ?1",
+    delete: Some("DELETE FROM machines WHERE namespace = ?1"),
 };
 #[rustfmt::skip]
 pub(super) const EVENTS: Table = Table {
     page: page!("events", "namespace = ?1", "last", "bytes"),
     insert: "INSERT INTO events VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING",
     key: 1,
-    delete: "DELETE FROM events WHERE namespace = ?1",
+    delete: Some("DELETE FROM events WHERE namespace = ?1"),
 };
 
 /// A table of large rows that are copied one by one. `?1`: the session or the namespace, then the key.

@@ -1,10 +1,11 @@
-//! Deletes and merges sessions. The row of a removed session becomes a tombstone, whose namespace has a prefix that no token can have:
-//! `/` for a deleted session, and `//` for a session that was merged into another.
+//! Deletes and merges sessions, and deletes whole namespaces (docs/design/namespaces.md). The row of a removed session becomes a
+//! tombstone, whose namespace has a prefix that no token can have: `/` for a deleted session, and `//` for a session that was merged into
+//! another.
 
 use super::bulk::BulkStatements;
-use super::columns::Columns;
+use super::columns::{Columns, read_last};
 use super::sessions::{history_of, upsert};
-use super::{Database, DbError, Statement, Value, query};
+use super::{Database, DbError, Statement, Value, of_namespace, query};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
@@ -26,8 +27,7 @@ WHERE ", $condition)
 const CREATE_TOMBSTONES: &str = create_tombstones!("+namespace = ?2 AND id IN (SELECT value FROM json_each(?1))");
 
 /// Deletes some sessions of a namespace. `?1`: namespace.
-pub(super) const DELETE_SOME_SESSIONS: &str =
-    create_tombstones!("id IN (SELECT id FROM sessions WHERE namespace = ?1 LIMIT 40)");
+const DELETE_SOME_SESSIONS: &str = create_tombstones!("id IN (SELECT id FROM sessions WHERE namespace = ?1 LIMIT 40)");
 
 /// Turns the rows of merged sessions into tombstones if no session has their history any more, or yet: the session was deleted, or is not
 /// in a copy of the namespace. `?1`: namespace.
@@ -139,9 +139,7 @@ pub(super) fn create_tombstones<'a>(bulk: &mut BulkStatements, ids: impl Iterato
 
 /// Deletes a part of the messages and completed requests of deleted sessions. Returns whether any deleted session remains.
 pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
-    let mut statements = SWEEP.map(|sql| Statement::new(sql, [namespace.as_ref().into()])).to_vec();
-    let row = db.batch(&mut statements).await?.pop().and_then(|mut rows| rows.pop());
-    Columns::new("sessions", row.unwrap_or_default()).flag("remain")
+    read_last(db, "sessions", of_namespace(namespace, SWEEP)).await?.flag("remain")
 }
 
 /// Loads the last seqs of the chunks in which [`merge`] moves the messages of `session`. Returns `None` if the session has more
@@ -151,7 +149,7 @@ pub async fn load_chunk_ends(
     namespace: &Namespace,
     session: &str,
 ) -> Result<Option<Vec<u64>>, DbError> {
-    let rows = query(db, Statement::new(SELECT_CHUNK_ENDS, [session.into(), namespace.as_ref().into()])).await?;
+    let rows = query(db, Statement::new(SELECT_CHUNK_ENDS, [session.into(), namespace.into()])).await?;
     let mut ends = Vec::with_capacity(rows.len());
     for row in rows {
         let mut columns = Columns::new("messages", row);
@@ -164,11 +162,12 @@ pub async fn load_chunk_ends(
 }
 
 /// Returns statements that write `new` and remove `old`. The messages of `new` move to the end of the history of `old`. Then this
-/// history, the completed requests and the held messages of `old` belong to `new`. `chunk_ends` is the result of [`load_chunk_ends`] for `new`.
+/// history, the completed requests and the held messages of `old` belong to `new`. `chunk_ends` is the result of [`load_chunk_ends`] for
+/// `new`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));
-    let params: Vec<Value> = vec![old.into(), new.id.as_str().into(), namespace.as_ref().into()];
+    let params: Vec<Value> = vec![old.into(), new.id.as_str().into(), namespace.into()];
     let mut before = 0;
     for last in chunk_ends {
         let bounds: [Value; 2] = [before.into(), (*last).into()];
@@ -178,4 +177,64 @@ pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]
     }
     bulk.statements.extend(END_MERGE.map(|sql| Statement::new(sql, params.clone())));
     bulk.statements
+}
+
+/// Deletes some rows of each table, except the tables of messages and the tables of access. Deletes at most 40 rows of a table whose rows
+/// may have 1.5 MB. The last statement selects whether rows remain. `?1`: namespace.
+const DELETE_PART: [&str; 8] = [
+    DELETE_SOME_SESSIONS,
+    "DELETE FROM value_parts WHERE rowid IN (SELECT rowid FROM value_parts WHERE namespace = ?1 LIMIT 40)",
+    "DELETE FROM events WHERE namespace = ?1 AND last IN (SELECT last FROM events WHERE namespace = ?1 ORDER BY last LIMIT 40)",
+    "DELETE FROM machines WHERE id IN (SELECT id FROM machines WHERE namespace = ?1 LIMIT 40)",
+    // Sessions without messages, many at a time: a sweep takes one.
+    "DELETE FROM sessions WHERE id IN (SELECT id FROM sessions AS s WHERE namespace = '/' || ?1 AND history IS NULL
+  AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM message_parts WHERE session_id = s.id)
+  AND NOT EXISTS (SELECT 1 FROM completed_requests WHERE session_id = s.id) LIMIT 200)",
+    // Merged sessions without messages.
+    "DELETE FROM sessions WHERE namespace = '//' || ?1 AND NOT EXISTS (SELECT 1 FROM messages WHERE session_id = sessions.id)
+  AND NOT EXISTS (SELECT 1 FROM message_parts WHERE session_id = sessions.id)",
+    CREATE_TOMBSTONES_OF_MERGED,
+    "SELECT EXISTS (SELECT 1 FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1))
+  OR EXISTS (SELECT 1 FROM value_parts WHERE namespace = ?1) OR EXISTS (SELECT 1 FROM events WHERE namespace = ?1)
+  OR EXISTS (SELECT 1 FROM machines WHERE namespace = ?1) AS remain",
+];
+
+/// Keeps the generation of the namespace's tokens, so that revoked tokens are not valid for a later namespace of this name. `?1`: namespace.
+const DELETE_ACCESS: [&str; 3] = [
+    "DELETE FROM push_subscriptions WHERE namespace = ?1",
+    "DELETE FROM devices WHERE namespace = ?1",
+    "DELETE FROM pairings WHERE namespace = ?1",
+];
+
+const DELETE_FENCE: &str = "DELETE FROM fences WHERE namespace = ?1";
+const SELECT_FENCE: &str = "SELECT 1 FROM fences WHERE namespace = ?1";
+
+const COUNT_SESSIONS: &str = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1)";
+
+/// Counts the sessions, also deleted and merged ones.
+pub async fn count_sessions(db: &dyn Database, namespace: &Namespace) -> Result<u64, DbError> {
+    read_last(db, "sessions", of_namespace(namespace, [COUNT_SESSIONS])).await?.number("sessions")
+}
+
+/// Deletes a part of the rows of a namespace: a part of the messages of one session, and a part of each other table. Returns whether
+/// rows remain, except the fence.
+pub async fn delete_part(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
+    sweep(db, namespace).await?;
+    read_last(db, "sessions", of_namespace(namespace, DELETE_PART)).await?.flag("remain")
+}
+
+/// Deletes the rows of a namespace in the tables of access, except the generation of its tokens.
+pub async fn delete_access(access: &dyn Database, namespace: &Namespace) -> Result<(), DbError> {
+    access.batch(&mut of_namespace(namespace, DELETE_ACCESS)).await.map(drop)
+}
+
+/// Deletes a fence of a namespace without other rows. If the batch begins an epoch, it stores the fence again, so the deletion is
+/// repeated.
+pub async fn delete_fence(db: &dyn Database, key: &str) -> Result<(), DbError> {
+    let statement = |sql| Statement::new(sql, [key.into()]);
+    while !query(db, statement(SELECT_FENCE)).await?.is_empty() {
+        db.batch(&mut vec![statement(DELETE_FENCE)]).await?;
+    }
+    Ok(())
 }

@@ -77,7 +77,7 @@ pub async fn find_archived(
     after_tag: &str,
     cutoff: u64,
 ) -> Result<Vec<(String, String)>, DbError> {
-    let params = [namespace.as_ref().into(), after_tag.into(), cutoff.into(), (ARCHIVED_AT_ONCE as u64).into()];
+    let params = [namespace.into(), after_tag.into(), cutoff.into(), (ARCHIVED_AT_ONCE as u64).into()];
     let rows = query(db, Statement::new(SELECT_ARCHIVED, params)).await?;
     let read = |row| {
         let mut c = Columns::new("sessions", row);
@@ -88,7 +88,7 @@ pub async fn find_archived(
 
 /// Deletes a batch of messages that were created before `cutoff`. Returns whether it deleted any.
 pub async fn delete_expired(db: &dyn Database, namespace: &Namespace, cutoff: u64) -> Result<bool, DbError> {
-    let rows = query(db, Statement::new(SELECT_EXPIRED, [namespace.as_ref().into(), cutoff.into()])).await?;
+    let rows = query(db, Statement::new(SELECT_EXPIRED, [namespace.into(), cutoff.into()])).await?;
     let (mut expired, mut bytes) = (Vec::new(), 0);
     for row in rows {
         let mut c = Columns::new("messages", row);
@@ -103,7 +103,7 @@ pub async fn delete_expired(db: &dyn Database, namespace: &Namespace, cutoff: u6
     }
     // Pairs of a text and a number always serialize.
     let expired = Value::Text(serde_json::to_string(&expired).unwrap_or_default());
-    let statement = |sql| Statement::new(sql, [expired.clone(), namespace.as_ref().into(), cutoff.into()]);
+    let statement = |sql| Statement::new(sql, [expired.clone(), namespace.into(), cutoff.into()]);
     db.batch(&mut DELETE_EXPIRED.map(statement).into()).await?;
     Ok(true)
 }

@@ -5,11 +5,11 @@
 //! rejected, and writing the same rows twice changes nothing. Without a fence only idempotent writes may be retried.
 
 use std::future::poll_fn;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use futures::future::BoxFuture;
 
-use super::{Database, DbError, JoinedRows, Row, Statement};
+use super::{Database, DbError, JoinedRows, Row, Statement, lock};
 use crate::limits::{DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS};
 use crate::log::{Level, LogLine};
 
@@ -257,8 +257,4 @@ impl<D: Database> Database for Retrying<D> {
     fn size(&self) -> BoxFuture<'_, Result<u64, DbError>> {
         self.db.size()
     }
-}
-
-fn lock(queries: &Mutex<Queries>) -> MutexGuard<'_, Queries> {
-    queries.lock().unwrap_or_else(PoisonError::into_inner)
 }

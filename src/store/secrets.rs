@@ -1,6 +1,6 @@
 //! Secrets that the hub generates once.
 
-use super::columns::Columns;
+use super::columns::{Columns, read_last};
 use super::{Database, DbError, Row, Statement, query};
 
 pub const JWT_SECRET: &str = "JWT_SECRET";
@@ -19,6 +19,5 @@ pub async fn get_or_insert(db: &dyn Database, name: &str, generated: &str) -> Re
         return value(row);
     }
     let insert = Statement::new(INSERT, [name.into(), generated.into()]);
-    let row = db.batch(&mut vec![insert, select]).await?.pop().and_then(|mut rows| rows.pop());
-    value(row.unwrap_or_default())
+    read_last(db, "secrets", vec![insert, select]).await?.text("value")
 }

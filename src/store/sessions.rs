@@ -1,19 +1,17 @@
 //! Sessions: reading and writing them.
 
-use serde::Serialize;
-
-use super::bulk::BulkStatements;
-use super::columns::{Column as _, Columns};
+use super::bulk::{BulkRow, BulkStatements};
+use super::columns::{AGENT_STATE, Column as _, Columns, METADATA};
 use super::held_messages::held_messages_count;
-use super::values::{all_parts_exist, count_parts};
-use super::{Database, DbError, Found, Row, Statement};
+use super::values::{all_parts_exist, to_row};
+use super::{Database, DbError, Found, Row, Statement, Value};
 use crate::model::json::Json;
-use crate::model::large::{InlineOrLarge, LargeRef};
 use crate::model::namespace::Namespace;
-use crate::model::session::{ControlMode, Session};
+use crate::model::session::Session;
 use crate::model::settings::{Settings, settings};
 
-/// Calls a macro with the small columns and their types, except `seq`, `updated_at` and the [`settings`]. To add a column, add it here and to [`from_row`].
+/// Calls a macro with the small columns and their types, except `seq`, `updated_at` and the [`settings`]. To add a column, add it here and to
+/// [`read_listed_columns`].
 macro_rules! small_columns {
     ($macro:ident) => {
         $macro! {
@@ -35,40 +33,37 @@ macro_rules! assignments {
 macro_rules! value_assignments {
     ($($(#[$_meta:meta])* $column:ident: $_:ty),*) => { concat!($(", ", stringify!($column), " = j.value ->> '", stringify!($column), "'"),*) };
 }
-macro_rules! small_row {
-    ($($column:ident: $type:ty),*) => {
+macro_rules! define_small_columns {
+    ($($column:ident: $_:ty),*) => {
         /// The columns of [`UPDATE_SMALL_COLUMNS`].
-        #[derive(Serialize)]
-        struct SmallRow<'a> {
-            id: &'a str,
-            seq: u64,
-            updated_at: u64,
-            $($column: &'a $type,)*
-            #[serde(flatten)]
-            settings: &'a Settings,
-        }
-
-        impl<'a> From<&'a Session> for SmallRow<'a> {
-            fn from(s: &'a Session) -> Self {
-                Self { id: &s.id, seq: s.seq, updated_at: s.updated_at, $($column: &s.$column,)* settings: &s.settings }
-            }
+        fn to_small_columns(s: &Session) -> Vec<(&'static str, Value)> {
+            let mut columns = to_settings(&s.settings);
+            columns.extend([
+                ("id", s.id.as_str().into()), ("seq", s.seq.into()), ("updated_at", s.updated_at.into()),
+                $((stringify!($column), s.$column.clone().into())),*
+            ]);
+            columns
         }
     };
 }
-small_columns!(small_row);
+small_columns!(define_small_columns);
 
-macro_rules! define_read_settings {
+macro_rules! define_settings {
     ($($(#[$_meta:meta])* $column:ident: $type:ty),*) => {
+        fn to_settings(settings: &Settings) -> Vec<(&'static str, Value)> {
+            vec![$((stringify!($column), settings.$column.clone().into())),*]
+        }
+
         /// Reads the columns of [`settings`].
-        pub(super) fn read_settings(c: &mut Columns) -> Result<Settings, DbError> {
+        fn read_settings(c: &mut Columns) -> Result<Settings, DbError> {
             Ok(Settings { $($column: <$type>::read(c, stringify!($column))?),* })
         }
     };
 }
-settings!(define_read_settings);
+settings!(define_settings);
 
 /// Writes whole sessions. If parts of a large value are missing, `tag` becomes NULL, which violates its NOT NULL constraint.
-/// `?1`: JSON array of [`SessionRow`], `?2`: namespace, `?3` to `?5`: the metadata, agent state and todo list
+/// `?1`: JSON array of sessions, `?2`: namespace, `?3` to `?5`: the metadata, agent state and todo list
 /// of a single session that is too large for the array; otherwise NULL.
 #[rustfmt::skip]
 const UPSERT: &str = concat!(
@@ -90,7 +85,7 @@ WHERE sessions.namespace = excluded.namespace"
 );
 
 /// Writes the small columns of sessions, but not their metadata, agent state and todo list, which can be large.
-/// `?1`: JSON array of [`SmallRow`], `?2`: namespace.
+/// `?1`: JSON array of sessions, `?2`: namespace.
 pub const UPDATE_SMALL_COLUMNS: &str = concat!(
     "
 UPDATE sessions SET seq = j.value ->> 'seq', updated_at = j.value ->> 'updated_at'",
@@ -137,8 +132,8 @@ pub(super) use last_message_at;
 #[rustfmt::skip]
 macro_rules! session_by {
     ($column:literal) => { concat!(
-        "SELECT id, tag, created_at, metadata, metadata_version, agent_state, agent_state_version, todos, metadata_parts,
-  agent_state_parts, request_times, ", current_seq!(), ", updated_at, ", last_message_at!(), ", ", held_messages_count!(),
+        "SELECT id, tag, created_at, metadata, metadata_version, metadata_parts, agent_state, agent_state_version,
+  agent_state_parts, todos, request_times, ", current_seq!(), ", updated_at, ", last_message_at!(), ", ", held_messages_count!(),
         small_columns!(names), settings!(names), "
 FROM sessions WHERE ", $column, " = ?1 AND namespace = ?2"
     ) };
@@ -154,56 +149,26 @@ const SELECT_BY_TAG: &str = session_by!("tag");
 pub(super) const SELECT_OWNED: &str = "
 SELECT namespace = ?2 AS owned FROM sessions WHERE id = ?1 AND namespace NOT GLOB '/*'";
 
-/// All columns of a session, and the number of its parts.
-#[derive(Serialize)]
-struct SessionRow<'a> {
-    #[serde(flatten)]
-    small_columns: SmallRow<'a>,
-    tag: &'a str,
-    created_at: u64,
-    metadata: Option<&'a str>,
-    metadata_version: u64,
-    agent_state: Option<&'a str>,
-    agent_state_version: u64,
-    todos: Option<&'a str>,
-    /// How many parts of large values must be stored. `all_parts_exist` checks this number.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    parts: Option<usize>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    metadata_parts: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    agent_state_parts: Option<String>,
-    /// See [`Session::request_times`].
-    request_times: Option<&'a str>,
-}
-
-impl<'a> From<&'a Session> for SessionRow<'a> {
-    fn from(s: &'a Session) -> Self {
-        Self {
-            small_columns: SmallRow::from(s),
-            tag: &s.tag,
-            created_at: s.created_at,
-            metadata: s.metadata.json().map(Json::text),
-            metadata_version: s.metadata_version,
-            agent_state: s.agent_state.json().map(Json::text),
-            agent_state_version: s.agent_state_version,
-            todos: s.todos.as_ref().map(Json::text),
-            parts: count_parts([&s.metadata, &s.agent_state]),
-            metadata_parts: s.metadata.large().map(LargeRef::to_string),
-            agent_state_parts: s.agent_state.large().map(LargeRef::to_string),
-            request_times: s.request_times.as_ref().map(Json::text),
-        }
-    }
-}
-
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
-    bulk.add_rows(UPSERT, sessions.map(SessionRow::from), |row| {
-        vec![&mut row.metadata, &mut row.agent_state, &mut row.todos]
-    });
+    let row = |s: &'a Session| {
+        let values =
+            [(METADATA, &s.metadata, s.metadata_version), (AGENT_STATE, &s.agent_state, s.agent_state_version)];
+        let mut row = to_row(values);
+        row.columns.extend(to_small_columns(s));
+        row.columns.extend([
+            ("tag", s.tag.as_str().into()),
+            ("created_at", s.created_at.into()),
+            ("request_times", s.request_times.as_ref().map(Json::text).into()),
+        ]);
+        row.texts.push(("todos", s.todos.as_ref().map(Json::text)));
+        row
+    };
+    bulk.add_rows(UPSERT, sessions.map(row));
 }
 
 pub(super) fn update_small_columns<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a Session>) {
-    bulk.add_rows(UPDATE_SMALL_COLUMNS, sessions.map(SmallRow::from), |_| Vec::new());
+    let row = |s| BulkRow { columns: to_small_columns(s), texts: Vec::new() };
+    bulk.add_rows(UPDATE_SMALL_COLUMNS, sessions.map(row));
 }
 
 pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<Session>, DbError> {
@@ -212,7 +177,7 @@ pub async fn load_by_id(db: &dyn Database, namespace: &Namespace, id: &str) -> R
 }
 
 pub fn select_by_id(namespace: &Namespace, id: &str) -> [Statement; 2] {
-    let params = [id.into(), namespace.as_ref().into()];
+    let params = [id.into(), namespace.into()];
     [Statement::new(SELECT_BY_ID, params.clone()), Statement::new(SELECT_OWNED, params)]
 }
 
@@ -230,7 +195,7 @@ pub fn read_found(
 }
 
 pub fn select_by_tag(namespace: &Namespace, tag: &str) -> Statement {
-    Statement::new(SELECT_BY_TAG, [tag.into(), namespace.as_ref().into()])
+    Statement::new(SELECT_BY_TAG, [tag.into(), namespace.into()])
 }
 
 pub fn read_by_tag(namespace: &Namespace, mut rows: Vec<Row>) -> Result<Option<Session>, DbError> {
@@ -240,47 +205,30 @@ pub fn read_by_tag(namespace: &Namespace, mut rows: Vec<Row>) -> Result<Option<S
 fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
     let mut c = Columns::new("sessions", row);
     let (id, tag, created_at) = (c.text("id")?, c.text("tag")?, c.number("created_at")?);
-    let metadata = c.optional("metadata", Columns::json)?;
-    let metadata_version = c.number("metadata_version")?;
-    let agent_state = c.optional("agent_state", Columns::json)?;
-    let agent_state_version = c.number("agent_state_version")?;
-    let todos = c.optional("todos", Columns::json)?;
-    let metadata = InlineOrLarge::new(metadata, c.large("metadata_parts", metadata_version)?);
-    let agent_state = InlineOrLarge::new(agent_state, c.large("agent_state_parts", agent_state_version)?);
-    let request_times = c.optional("request_times", Columns::json)?;
-    let (seq, stored_updated_at) = (c.number("seq")?, c.number("updated_at")?);
-    let last_message_at = c.optional("last_message_at", Columns::number)?;
-    let held_messages_count = c.count("held_messages_count")?;
-    let (active_at, thinking_at) = (c.number("active_at")?, c.number("thinking_at")?);
-    let (active, thinking) = (c.flag("active")?, c.flag("thinking")?);
-    Ok(Session {
-        id,
-        namespace: namespace.clone(),
-        tag,
-        created_at,
-        metadata,
-        metadata_version,
-        agent_state,
-        agent_state_version,
-        todos,
-        seq,
-        updated_at: stored_updated_at.max(last_message_at.unwrap_or(0)),
-        active_at,
-        thinking_at,
-        active,
-        thinking,
-        mode: c.optional("mode", |c, column| c.parse(column, "a control mode", |word| word.parse().ok()))?,
-        permission_mode: c.optional("permission_mode", Columns::text)?,
-        model_mode: c.optional("model_mode", Columns::text)?,
-        disconnected: false,
-        last_message_at,
-        // A hub of an earlier version changes `active`, but not this column.
-        ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),
-        unseen_since: c.optional("unseen_since", Columns::number)?,
-        settings: read_settings(&mut c)?,
-        held_messages_count,
-        activity: None,
-        activity_at: None,
-        request_times,
-    })
+    let mut s = Session::new(id, namespace.clone(), tag, None, created_at);
+    (s.metadata, s.metadata_version) = c.versioned(METADATA)?;
+    (s.agent_state, s.agent_state_version) = c.versioned(AGENT_STATE)?;
+    (s.todos, s.request_times) = (c.optional("todos", Columns::json)?, c.optional("request_times", Columns::json)?);
+    s.seq = c.number("seq")?;
+    read_listed_columns(&mut c, &mut s)?;
+    Ok(s)
+}
+
+/// Reads the columns that the session list shows unchanged: `updated_at`, `last_message_at`, `held_messages_count`, [`small_columns`]
+/// and [`settings`].
+pub(super) fn read_listed_columns(c: &mut Columns, s: &mut Session) -> Result<(), DbError> {
+    let stored_updated_at = c.number("updated_at")?;
+    s.last_message_at = c.optional("last_message_at", Columns::number)?;
+    s.updated_at = stored_updated_at.max(s.last_message_at.unwrap_or(0));
+    s.held_messages_count = c.count("held_messages_count")?;
+    (s.active_at, s.thinking_at) = (c.number("active_at")?, c.number("thinking_at")?);
+    (s.active, s.thinking) = (c.flag("active")?, c.flag("thinking")?);
+    s.mode = c.optional("mode", |c, column| c.parse(column, "a control mode", |word| word.parse().ok()))?;
+    s.permission_mode = c.optional("permission_mode", Columns::text)?;
+    s.model_mode = c.optional("model_mode", Columns::text)?;
+    // A hub of an earlier version changes `active`, but not `ended_at`.
+    s.ended_at = c.optional("ended_at", Columns::number)?.filter(|_| !s.active);
+    s.unseen_since = c.optional("unseen_since", Columns::number)?;
+    s.settings = read_settings(c)?;
+    Ok(())
 }

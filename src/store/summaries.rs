@@ -2,10 +2,11 @@
 
 use super::columns::Columns;
 use super::held_messages::held_messages_count;
-use super::sessions::{last_message_at, names, read_settings};
+use super::sessions::{last_message_at, names, read_listed_columns, small_columns};
 use super::{Database, DbError, Row, Statement, Value, query};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
+use crate::model::session::Session;
 use crate::model::settings::settings;
 use crate::model::summary::{ListedMetadata, SummaryFields, listed_texts};
 use crate::model::todo::Progress;
@@ -34,17 +35,15 @@ macro_rules! concatenated {
 #[rustfmt::skip]
 macro_rules! select_summaries {
     ($sessions:literal) => { concat!("
-SELECT tag, id, active, thinking, thinking_at, active_at, updated_at, last_message_at, created_at, texts, total, completed, pending,
-  permission_mode, model_mode", settings!(names), ", ended_at, unseen_since, held, found
+SELECT tag, id, created_at, texts, total, completed, pending, found, updated_at, last_message_at, held_messages_count",
+    small_columns!(names), settings!(names), "
 FROM (WITH listed AS MATERIALIZED (
-  SELECT tag, id, active, thinking, thinking_at, active_at, updated_at, last_message_at, created_at, permission_mode,
-    model_mode, ended_at, unseen_since, held", settings!(names), ",
+  SELECT tag, id, created_at, updated_at, last_message_at, held_messages_count", small_columns!(names), settings!(names), ",
     iif(meta IS NULL, NULL, json_array(", listed_texts!(texts), ")) AS texts, json_array_length(todos) AS total,
     (SELECT count(*) FROM json_each(todos) WHERE value ->> 'status' = 'completed') AS completed,
     iif(json_type(state, '$.requests') = 'object', (SELECT count(*) FROM json_each(state, '$.requests')), 0) AS pending
-  FROM (SELECT id, tag, active, thinking, thinking_at, active_at, updated_at, created_at, todos, permission_mode, model_mode,
-      ended_at, unseen_since", settings!(names), ",
-      ", last_message_at!(), " AS last_message_at, ", held_messages_count!(), " AS held,
+  FROM (SELECT id, tag, created_at, updated_at, todos", small_columns!(names), settings!(names), ",
+      ", last_message_at!(), " AS last_message_at, ", held_messages_count!(), " AS held_messages_count,
       CASE WHEN json_valid(metadata) THEN iif(json_type(metadata) = 'object', metadata, NULL) END AS meta,
       CASE WHEN json_valid(agent_state) THEN agent_state END AS state
     FROM sessions WHERE ", $sessions, "))
@@ -86,67 +85,45 @@ pub struct Summaries {
 }
 
 pub async fn load(db: &dyn Database, namespace: &Namespace, selection: &Selection) -> Result<Summaries, DbError> {
-    let namespace = namespace.as_ref().into();
     let (statement, limit) = match selection {
         Selection::After(tag) => {
             let limit = MAX_LISTED_SESSIONS as u64;
-            (Statement::new(SELECT_AFTER, [namespace, tag.as_str().into(), limit.into()]), MAX_LISTED_SESSIONS)
+            (Statement::new(SELECT_AFTER, [namespace.into(), tag.as_str().into(), limit.into()]), MAX_LISTED_SESSIONS)
         }
-        Selection::Ids(ids) => {
-            (Statement::new(SELECT_BY_IDS, [namespace, Value::Text(Json::of(ids).text().to_owned())]), usize::MAX)
-        }
+        Selection::Ids(ids) => (
+            Statement::new(SELECT_BY_IDS, [namespace.into(), Value::Text(Json::of(ids).text().to_owned())]),
+            usize::MAX,
+        ),
     };
     let rows = query(db, statement).await?;
     let count = rows.len();
     let mut read = Summaries { fields: Vec::with_capacity(count), last_tag: String::new(), is_complete: count < limit };
+    let parse_texts = |text: String| serde_json::from_str::<Vec<String>>(&text).ok();
+    let to_metadata =
+        |texts: Vec<String>| ListedMetadata::of_texts(&texts.iter().map(String::as_str).collect::<Vec<_>>());
     for row in rows {
         let mut c = Columns::new("sessions", row);
         read.last_tag = c.text("tag")?;
-        read.fields.push(read_fields(&mut c)?);
+        let (id, created_at) = (c.text("id")?, c.number("created_at")?);
+        let texts = c.optional("texts", |c, column| c.parse(column, "an array of texts", parse_texts))?;
+        let (total, completed) = (c.optional("total", Columns::count)?, c.count("completed")?);
+        let pending_requests_count = c.count("pending")?;
         read.is_complete &= c.count("found")? == count;
+        let mut session = Session::new(id, namespace.clone(), String::new(), None, created_at);
+        read_listed_columns(&mut c, &mut session)?;
+        read.fields.push(SummaryFields {
+            metadata: texts.map(to_metadata),
+            todo_progress: total.map(|total| Progress { completed, total }),
+            pending_requests_count,
+            ..SummaryFields::of(&session)
+        });
     }
     Ok(read)
 }
 
-fn read_fields(c: &mut Columns) -> Result<SummaryFields, DbError> {
-    let parse_texts = |text: String| serde_json::from_str::<Vec<String>>(&text).ok();
-    let to_metadata =
-        |texts: Vec<String>| ListedMetadata::of_texts(&texts.iter().map(String::as_str).collect::<Vec<_>>());
-    let (id, active, thinking) = (c.text("id")?, c.flag("active")?, c.flag("thinking")?);
-    let (thinking_at, active_at) = (c.number("thinking_at")?, c.number("active_at")?);
-    let stored_updated_at = c.number("updated_at")?;
-    let last_message_at = c.optional("last_message_at", Columns::number)?;
-    Ok(SummaryFields {
-        id,
-        active,
-        thinking,
-        thinking_at,
-        active_at,
-        updated_at: stored_updated_at.max(last_message_at.unwrap_or(0)),
-        last_message_at,
-        created_at: c.number("created_at")?,
-        metadata: c.optional("texts", |c, column| c.parse(column, "an array of texts", parse_texts))?.map(to_metadata),
-        todo_progress: {
-            let (total, completed) = (c.optional("total", Columns::count)?, c.count("completed")?);
-            total.map(|total| Progress { completed, total })
-        },
-        pending_requests_count: c.count("pending")?,
-        permission_mode: c.optional("permission_mode", Columns::text)?,
-        model_mode: c.optional("model_mode", Columns::text)?,
-        settings: read_settings(c)?,
-        disconnected: false,
-        // A hub of an earlier version changes `active`, but not this column.
-        ended_at: c.optional("ended_at", Columns::number)?.filter(|_| !active),
-        unseen_since: c.optional("unseen_since", Columns::number)?,
-        held_messages_count: c.count("held")?,
-        activity: None,
-        activity_at: None,
-    })
-}
-
 /// Counts the sessions of a namespace, and selects the [ends](TAG_END_CHARS) of their tags. Finds none if a session has the tag.
 pub fn count_without_tag(namespace: &Namespace, tag: &str) -> Statement {
-    Statement::new(COUNT_WITHOUT_TAG, [namespace.as_ref().into(), tag.into()])
+    Statement::new(COUNT_WITHOUT_TAG, [namespace.into(), tag.into()])
 }
 
 /// Reads the row of [`count_without_tag`].

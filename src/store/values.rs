@@ -1,9 +1,8 @@
 //! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields that the hub
 //! itself reads, and a name. The parts of the whole text are stored under this name, in the column `whole`.
 
-use serde::Serialize;
-
-use super::bulk::BulkStatements;
+use super::bulk::{BulkRow, BulkStatements};
+use super::columns::ValueColumns;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
@@ -19,7 +18,7 @@ macro_rules! all_parts_exist {
 }
 pub(super) use all_parts_exist;
 
-/// `?1`: JSON array of [`PartRow`], `?2`: namespace, `?3`: a large content.
+/// `?1`: JSON array of [parts](parts::rows), `?2`: namespace, `?3`: a large content.
 const UPSERT_PARTS: &str = "
 INSERT INTO value_parts (namespace, owner, whole, part, content)
 SELECT ?2, value ->> 'owner', value ->> 'whole', value ->> 'part', coalesce(?3, value ->> 'content')
@@ -64,26 +63,18 @@ impl LargeValue {
     }
 }
 
-#[derive(Serialize)]
-struct PartRow<'a> {
-    owner: &'a str,
-    whole: String,
-    /// The number of the part, from 1.
-    part: usize,
-    content: Option<&'a str>,
-}
-
-impl<'a> PartRow<'a> {
-    fn all(v: &'a LargeValue) -> impl Iterator<Item = Self> {
-        let row =
-            |(at, content)| Self { owner: &v.owner, whole: v.large.to_string(), part: at + 1, content: Some(content) };
-        parts::split(v.value.text()).enumerate().map(row)
+/// Returns a row with the two values of a session or machine, and with the number of parts of large values that must be stored, which
+/// `all_parts_exist` checks. The number is NULL without large values.
+pub(super) fn to_row<'a>(values: [(ValueColumns, &'a InlineOrLarge, u64); 2]) -> BulkRow<'a> {
+    let large = values.iter().filter_map(|(_, value, _)| value.large());
+    let parts = large.map(|large| large.parts as u64).reduce(|one, other| one + other);
+    let mut row = BulkRow { columns: vec![("parts", parts.into())], texts: Vec::new() };
+    for ([name, version_name, parts_name], value, version) in values {
+        row.columns.push((version_name, version.into()));
+        row.columns.push((parts_name, value.large().map(LargeRef::to_string).into()));
+        row.texts.push((name, value.json().map(Json::text)));
     }
-}
-
-/// The number of parts of the values of a row; `None` without large values.
-pub(super) fn count_parts(fields: [&InlineOrLarge; 2]) -> Option<usize> {
-    fields.into_iter().filter_map(InlineOrLarge::large).map(|large| large.parts).reduce(|one, other| one + other)
+    row
 }
 
 /// Builds the transactions that must be committed before the rows that refer to the values.
@@ -92,10 +83,8 @@ pub fn write_parts<'a>(
     values: &'a [LargeValue],
 ) -> impl Iterator<Item = Vec<Statement>> + 'a {
     let owners = values.iter().map(|value| value.owner.as_str());
-    let rows = values.iter().flat_map(PartRow::all);
-    parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows), |row| {
-        &mut row.content
-    })
+    let rows = values.iter().flat_map(|v| parts::rows(&v.owner, v.large.to_string().into(), v.value.text(), 1));
+    parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows))
 }
 
 pub(super) fn delete_unreachable_parts<'a>(bulk: &mut BulkStatements, owners: impl Iterator<Item = &'a str>) {
@@ -112,7 +101,7 @@ pub async fn append(
 ) -> Result<bool, DbError> {
     let name = large.to_string();
     let select = |after: u64, last: u64| {
-        let params = [namespace.as_ref().into(), owner.into(), name.as_str().into(), after.into(), last.into()];
+        let params = [namespace.into(), owner.into(), name.as_str().into(), after.into(), last.into()];
         Statement::new(SELECT_PARTS, params)
     };
     parts::append(text, db, "value_parts", large.parts as u64, &select).await

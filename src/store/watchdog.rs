@@ -5,13 +5,13 @@
 //! there is no later query, the watchdog sends a probe. A lost query ends with an unknown outcome; a
 //! [`Fenced`](super::fence::Fenced) database rejects the query if it arrives after all.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::future::{BoxFuture, Either, select};
 
 use super::fence::is_read_only;
 use super::retry::Environment;
-use super::{Database, DbError, JoinedRows, Row, Statement};
+use super::{Database, DbError, JoinedRows, Row, Statement, lock};
 use crate::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
 
 /// The time without a result after which a query is lost if the database has answered a later query, in milliseconds.
@@ -26,6 +26,7 @@ pub struct Watchdog {
 }
 
 /// When queries were sent and answered, and when the next query counts as lost.
+#[derive(Default)]
 struct QueryTimes {
     /// When the last query was sent, in Unix milliseconds.
     last_sent_at: u64,
@@ -54,29 +55,19 @@ impl QueryTimes {
 
 impl Watchdog {
     pub fn new(db: Arc<dyn Database>, environment: Box<dyn Environment>) -> Self {
-        let times = QueryTimes {
-            last_sent_at: 0,
-            last_answered_sent_at: 0,
-            loss_threshold_ms: DB_SILENCE_MS,
-            threshold_resets_at: 0,
-        };
-        Self { db, environment, times: Mutex::new(times) }
-    }
-
-    fn times(&self) -> MutexGuard<'_, QueryTimes> {
-        self.times.lock().unwrap_or_else(PoisonError::into_inner)
+        Self { db, environment, times: Mutex::default() }
     }
 
     fn record_sent(&self) -> u64 {
         let now = self.environment.now();
-        self.times().last_sent_at = now;
+        lock(&self.times).last_sent_at = now;
         now
     }
 
     fn record_answer(&self, sent_at: u64, error: Option<&DbError>) {
         // An error without a known outcome may come from anything between the hub and the database.
         if !error.is_some_and(DbError::is_outcome_unknown) {
-            let mut times = self.times();
+            let mut times = lock(&self.times);
             times.last_answered_sent_at = times.last_answered_sent_at.max(sent_at);
         }
     }
@@ -90,10 +81,10 @@ impl Watchdog {
                 if now >= sent_at + DB_TIMEOUT_MS {
                     return DbError::Retryable("D1 did not answer in time".into());
                 }
-                if now >= sent_at + DB_SILENCE_MS && now >= self.times().last_sent_at + DB_SILENCE_MS {
+                if now >= sent_at + DB_SILENCE_MS && now >= lock(&self.times).last_sent_at + DB_SILENCE_MS {
                     self.probe().await;
                 }
-                if self.times().is_lost(sent_at, now) {
+                if lock(&self.times).is_lost(sent_at, now) {
                     return DbError::Retryable("D1 answered a later query".into());
                 }
             }
@@ -129,7 +120,7 @@ impl Database for Watchdog {
             let writes = !is_read_only(statements);
             let result = self.watch(self.db.batch(statements)).await;
             if writes && result.is_ok() {
-                self.times().loss_threshold_ms = DB_SILENCE_MS;
+                lock(&self.times).loss_threshold_ms = DB_SILENCE_MS;
             }
             result
         })

@@ -3,7 +3,8 @@
 //!
 //! The cache is ahead of the database: seqs and versions are assigned when a change is queued, and the next change uses them.
 //! *Sealing* builds a batch from the queue. Sealing reads sessions and machines from the cache, so a session is written once even if
-//! the session changed often. A burst that is too large for one batch is sealed as several batches. Each batch is consistent, even if a later batch fails.
+//! the session changed often. A burst that is too large for one batch is sealed as several batches. Each batch is consistent, even if a
+//! later batch fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -2,10 +2,10 @@
 //! token is not refused because others try wrong ones, except in the first seconds of a device: its client must try again.
 
 use std::collections::HashMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use super::devices::{TOKEN_PREFIX_LEN, load_token_prefixes};
-use super::{Database, DbError};
+use super::{Database, DbError, lock};
 
 /// How many wrong tokens a client address may try within [`PERIOD_MS`].
 const MAX_WRONG_TOKENS: u32 = 100;
@@ -74,10 +74,6 @@ impl WrongTokens {
 fn contains(prefixes: &str, hash: &str) -> bool {
     let prefix = hash.as_bytes().get(..TOKEN_PREFIX_LEN);
     prefixes.as_bytes().chunks_exact(TOKEN_PREFIX_LEN).any(|known| Some(known) == prefix)
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -6,16 +6,19 @@ use serde_json::value::RawValue;
 use super::engineio;
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
 use super::fields::{FieldError, read_lenient_text, read_object};
-use super::session_alive::{SessionAlive, SessionAliveFields};
 use super::socketio::{self, Packet};
-use crate::limits::MAX_LOCAL_ID_BYTES;
+use crate::limits::{MAX_KEYWORD_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::large::VersionedField;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
+use crate::model::session::ControlMode;
 
 /// The longest text of a `message-delta`, in bytes (PROTOCOL-EVENTS.md "Live text").
 pub const MAX_DELTA_TEXT_BYTES: usize = 64 * 1024;
+
+/// The longest activity, in characters. The rest of a longer activity is cut off.
+const MAX_ACTIVITY_CHARS: usize = 200;
 
 /// The longest error message to a CLI, in characters. The message may contain names and ids that the CLI sent.
 const MAX_ERROR_CHARS: usize = 1_000;
@@ -47,9 +50,8 @@ pub struct ConnectAuth {
 impl ConnectAuth {
     /// Checks the length of `installationId`.
     pub fn validate(self) -> Result<Self, FieldError> {
-        if self.installation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_INSTALLATION_ID_BYTES) {
-            let message = format!("Field `installationId` must have 1 to {MAX_INSTALLATION_ID_BYTES} bytes.");
-            return Err(FieldError::new("installationId", message));
+        if let Some(id) = &self.installation_id {
+            check_length("installationId", id, MAX_INSTALLATION_ID_BYTES)?;
         }
         Ok(self)
     }
@@ -57,6 +59,13 @@ impl ConnectAuth {
     /// Whether the client accepts uploads in chunks (PROTOCOL-CLI.md "Uploads in chunks").
     pub fn accepts_upload_chunks(&self) -> bool {
         self.features.iter().flatten().any(|feature| feature == "upload-chunks")
+    }
+}
+
+fn check_length(field: &str, text: &str, max_bytes: usize) -> Result<(), FieldError> {
+    match (1..=max_bytes).contains(&text.len()) {
+        true => Ok(()),
+        false => Err(FieldError::new(field, format!("Field `{field}` must have 1 to {max_bytes} bytes."))),
     }
 }
 
@@ -130,9 +139,7 @@ pub struct MessageDelta {
 
 impl MessageDelta {
     fn validate(self) -> Result<Self, FieldError> {
-        if self.id.is_empty() || self.id.len() > MAX_LOCAL_ID_BYTES {
-            return Err(FieldError::new("id", format!("Field `id` must have 1 to {MAX_LOCAL_ID_BYTES} bytes.")));
-        }
+        check_length("id", &self.id, MAX_LOCAL_ID_BYTES)?;
         if read_lenient_text("text", &self.text)?.0.len() > MAX_DELTA_TEXT_BYTES {
             let message = format!("Field `text` must have at most {MAX_DELTA_TEXT_BYTES} bytes.");
             return Err(FieldError::new("text", message));
@@ -151,6 +158,73 @@ pub struct UpdateEvent<'a> {
     pub field: VersionedField,
     pub expected_version: u64,
     pub value: &'a RawValue,
+}
+
+/// `session-alive`: a keep-alive with the current state of the session. The field `time` is ignored, because the clock of the
+/// CLI may be wrong.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct SessionAlive {
+    pub sid: String,
+    pub thinking: Option<bool>,
+    pub mode: Option<ControlMode>,
+    pub permission_mode: Option<String>,
+    pub model_mode: Option<String>,
+    /// What the agent is doing: the first line of the received text, at most [`MAX_ACTIVITY_CHARS`].
+    pub activity: Option<String>,
+    /// The names of the invalid fields. An invalid field is `None` above, and the keep-alive is still valid.
+    pub ignored: Vec<&'static str>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SessionAliveFields<'a> {
+    sid: String,
+    #[serde(borrow)]
+    thinking: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mode: Option<&'a RawValue>,
+    #[serde(borrow)]
+    permission_mode: Option<&'a RawValue>,
+    #[serde(borrow)]
+    model_mode: Option<&'a RawValue>,
+    #[serde(borrow)]
+    activity: Option<&'a RawValue>,
+}
+
+impl SessionAliveFields<'_> {
+    fn read(self) -> SessionAlive {
+        fn read_field<T>(
+            ignored: &mut Vec<&'static str>,
+            name: &'static str,
+            field: Option<&RawValue>,
+            read: impl Fn(&str) -> Option<T>,
+        ) -> Option<T> {
+            let value = read(field?.get());
+            if value.is_none() {
+                ignored.push(name);
+            }
+            value
+        }
+        let read_keyword = |text: &str| {
+            let keyword: String = serde_json::from_str(text).ok()?;
+            (keyword.len() <= MAX_KEYWORD_BYTES).then_some(keyword)
+        };
+        let read_line = |text: &str| {
+            let text: String = serde_json::from_str(text).ok()?;
+            let line = text.trim().lines().next().unwrap_or_default();
+            Some(line.chars().take(MAX_ACTIVITY_CHARS).collect::<String>())
+        };
+        let mut ignored = Vec::new();
+        SessionAlive {
+            sid: self.sid,
+            thinking: read_field(&mut ignored, "thinking", self.thinking, |text| serde_json::from_str(text).ok()),
+            mode: read_field(&mut ignored, "mode", self.mode, |text| read_keyword(text)?.parse().ok()),
+            permission_mode: read_field(&mut ignored, "permissionMode", self.permission_mode, read_keyword),
+            model_mode: read_field(&mut ignored, "modelMode", self.model_mode, read_keyword),
+            activity: read_field(&mut ignored, "activity", self.activity, read_line).filter(|line| !line.is_empty()),
+            ignored,
+        }
+    }
 }
 
 /// `session-end`: the CLI has left the session. The field `time` is ignored.

@@ -8,6 +8,5 @@ pub mod cli;
 pub mod engineio;
 pub mod field_types;
 pub mod fields;
-pub mod session_alive;
 pub mod socketio;
 pub mod update;

@@ -45,7 +45,8 @@ impl Hub {
         self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
-    /// Opens a CLI's socket. `credential` belongs to the token in the upgrade request. On a bridged socket, the worker has already sent the open packet.
+    /// Opens a CLI's socket. `credential` belongs to the token in the upgrade request. On a bridged socket, the worker has already sent
+    /// the open packet.
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade, credential: Option<&Credential>) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {

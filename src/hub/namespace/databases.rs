@@ -5,7 +5,7 @@ use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, USED_DATABASES};
 use crate::hub::{FencedDb, Hub, Places};
 use crate::store::places::DatabaseNumber;
-use crate::store::{DbError, namespace_deletion};
+use crate::store::{DbError, removals};
 
 /// A request copies or deletes for about this long, in milliseconds.
 pub const STEP_MS: u64 = 5_000;
@@ -87,9 +87,9 @@ impl Hub {
     /// Deletes the rows in a database, except those of access, until the time `ends_at`. Returns the number of sessions that remain; `None`
     /// when no row remains.
     pub(in crate::hub) async fn delete_rows(&self, db: &FencedDb, ends_at: u64) -> Result<Option<u64>, DbError> {
-        while namespace_deletion::delete_part(db, &self.config.namespace).await? {
+        while removals::delete_part(db, &self.config.namespace).await? {
             if self.rt.now() >= ends_at {
-                return namespace_deletion::count_sessions(db, &self.config.namespace).await.map(Some);
+                return removals::count_sessions(db, &self.config.namespace).await.map(Some);
             }
         }
         Ok(None)

@@ -14,7 +14,7 @@ use crate::model::json::{Json, JsonObject};
 use crate::model::order::sort_by;
 use crate::store::fence::is_fence_refusal;
 use crate::store::namespace_rows::{self, RowKey, TABLES, from_json, to_json};
-use crate::store::{Database, DbError, Row, Value, namespace_deletion, places, query};
+use crate::store::{Database, DbError, Row, Value, places, query, removals};
 
 /// A page of an export ends after this many bytes. Its last rows may have 6 MB more: JSON escapes a character as two, and a row has up
 /// to 3 MB.
@@ -273,7 +273,7 @@ impl Hub {
         let _change = self.begin_change()?;
         if self.turn().closed_for != Some(ClosedFor::Deletion) {
             self.close_for(ClosedFor::Deletion);
-            return Ok(Some(namespace_deletion::count_sessions(&self.db, &self.config.namespace).await?));
+            return Ok(Some(removals::count_sessions(&self.db, &self.config.namespace).await?));
         }
         if let Some(sessions) = self.delete_for_a_while().await? {
             return Ok(Some(sessions));
@@ -293,16 +293,16 @@ impl Hub {
                 return Ok(Some(sessions));
             }
         }
-        namespace_deletion::delete_access(&self.access, namespace).await?;
+        removals::delete_access(&self.access, namespace).await?;
         for db in self.all_used_databases().await? {
             if self.places.is_some() {
                 places::mark_moved(db, namespace, false).await?;
             }
-            namespace_deletion::delete_fence(db, namespace.as_ref()).await?;
+            removals::delete_fence(db, namespace.as_ref()).await?;
         }
         if self.places.is_some() {
             places::forget(&self.access, namespace).await?;
-            namespace_deletion::delete_fence(&self.access, &places::access_key(namespace)).await?;
+            removals::delete_fence(&self.access, &places::access_key(namespace)).await?;
         }
         Ok(None)
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::store::usage;
+use crate::store::counts;
 
 /// The pause between two counts, as a multiple of the duration of a count: all namespaces share the database.
 const COUNT_PAUSE_FACTOR: u64 = 4;
@@ -69,7 +69,7 @@ impl Hub {
     async fn count_batch(self: &Arc<Self>) -> Result<bool, Error> {
         let start = self.turn().stored_bytes.start_of_count();
         self.flush().await?;
-        let (bytes, is_complete) = usage::count(&self.db, &self.config.namespace).await?;
+        let (bytes, is_complete) = counts::count_bytes(&self.db, &self.config.namespace).await?;
         let mut turn = self.turn();
         turn.stored_bytes.set_counted(bytes, start);
         turn.announce_storage();

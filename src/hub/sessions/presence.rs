@@ -18,8 +18,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
-use crate::wire::cli::SessionEnd;
-use crate::wire::session_alive::SessionAlive;
+use crate::wire::cli::{SessionAlive, SessionEnd};
 
 /// Why a session ends.
 #[derive(Debug, Clone, Copy)]

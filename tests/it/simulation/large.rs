@@ -96,15 +96,14 @@ impl World {
     fn check_parts(&self, owner: &str) {
         let select_number = |sql: &str| u64::try_from(self.db.sqlite.number(sql)).unwrap();
         let names = self.db.sqlite.select(&format!(
-            "SELECT metadata_version, metadata_parts FROM sessions WHERE id = '{owner}'
-             UNION ALL SELECT agent_state_version, agent_state_parts FROM sessions WHERE id = '{owner}'
-             UNION ALL SELECT metadata_version, metadata_parts FROM machines WHERE id = '{owner}'
-             UNION ALL SELECT runner_state_version, runner_state_parts FROM machines WHERE id = '{owner}'"
+            "SELECT metadata, metadata_version, metadata_parts FROM sessions WHERE id = '{owner}'
+             UNION ALL SELECT agent_state, agent_state_version, agent_state_parts FROM sessions WHERE id = '{owner}'
+             UNION ALL SELECT metadata, metadata_version, metadata_parts FROM machines WHERE id = '{owner}'
+             UNION ALL SELECT runner_state, runner_state_version, runner_state_parts FROM machines WHERE id = '{owner}'"
         ));
         let large = names.into_iter().filter_map(|row| {
-            let mut columns = Columns::new("values", row);
-            let version = columns.number("version").unwrap();
-            columns.large("parts", version).unwrap()
+            let (value, _) = Columns::new("values", row).versioned(["value", "version", "parts"]).unwrap();
+            value.large().cloned()
         });
         let values: usize = large.map(|large| large.parts).sum();
         let stored = select_number(&format!("SELECT count(*) FROM value_parts WHERE owner = '{owner}'"));

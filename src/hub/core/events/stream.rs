@@ -288,8 +288,8 @@ impl EventStream {
         }
     }
 
-    /// Returns which rows a client needs to resume: the rows after the first number, up to the second number. `None` if memory has all of these
-    /// events, or the client cannot resume.
+    /// Returns which rows a client needs to resume: the rows after the first number, up to the second number. `None` if memory has all of
+    /// these events, or the client cannot resume.
     pub fn rows_to_load(&self, last_event_id: &str) -> Option<(u64, u64)> {
         self.log.rows_to_load(self.ids.parse(last_event_id)?)
     }

@@ -100,7 +100,8 @@ pub struct Target {
     pub due_at: u64,
     #[serde(rename = "tries")]
     pub attempts: u32,
-    /// Whether the payload is limited to [`MAX_SHORT_PAYLOAD_BYTES`](crate::push::payload::MAX_SHORT_PAYLOAD_BYTES), because the push service rejected a longer one.
+    /// Whether the payload is limited to [`MAX_SHORT_PAYLOAD_BYTES`](crate::push::payload::MAX_SHORT_PAYLOAD_BYTES), because the push
+    /// service rejected a longer one.
     #[serde(default, rename = "short", skip_serializing_if = "std::ops::Not::not")]
     pub is_short: bool,
     /// Whether the push is held back, because its device got a toast.

@@ -60,8 +60,8 @@ impl CompletedRequests {
         self.entries.contains_key(id)
     }
 
-    /// Removes the oldest entries if the record is larger than [`MAX_COMPLETED_REQUESTS_BYTES`], down to [`TRIMMED_COMPLETED_REQUESTS_BYTES`],
-    /// so that not every insertion has to trim. Returns whether it removed entries.
+    /// Removes the oldest entries if the record is larger than [`MAX_COMPLETED_REQUESTS_BYTES`], down to
+    /// [`TRIMMED_COMPLETED_REQUESTS_BYTES`], so that not every insertion has to trim. Returns whether it removed entries.
     pub fn trim(&mut self) -> bool {
         if self.bytes() <= MAX_COMPLETED_REQUESTS_BYTES {
             return false;
