@@ -6,6 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { Spawner } from 'session-gateway-cli-kit/spawn';
 import { openWorktree } from 'session-gateway-cli-kit/worktree';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { program } from '../src/program.mjs';
 import { startAgent, hubAndFolders } from './support/program.mjs';
 import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
@@ -45,10 +46,7 @@ test('sessions are spawned in allowed directories; when the machine ends, they e
   assert.notEqual(again.sessionId, ids.session);
   const named = await spawn({ directory: path.join(base, 'allowed') });
   await hub.rename(named.sessionId, 'Keep me');
-  assert.deepEqual(
-    [session, hub.sessions.get(again.sessionId)].map(({ metadata }) => metadata.lifecycleState),
-    ['running', 'initializing'],
-  );
+  assert.deepEqual(pluck([session, hub.sessions.get(again.sessionId)], 'metadata.lifecycleState'), ['running', 'initializing']);
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
   assert.equal(session.active, false);
