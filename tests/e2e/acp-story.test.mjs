@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { SCRIPTED_AGENT } from '../../cli/test/support/setup.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
@@ -62,15 +63,9 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   await feed.next(isReady, 'the agent to be ready');
   assert.deepEqual(await readConversation(web, id), ['I will look.', '> ls', '= a.txt', 'Done.']);
   const session = await web.readSession(id);
-  assert.deepEqual(
-    session.todos.map(({ content: text, status }) => [text, status]),
-    [['Look', 'in_progress']],
-  );
+  assert.deepEqual(pluck(session.todos, 'content', 'status'), [['Look', 'in_progress']]);
   assert.equal(session.agentState.completedRequests['call-1'].status, 'approved');
-  assert.deepEqual(
-    session.metadata.modes.map((mode) => mode.id),
-    ['ask', 'reader', 'yolo'],
-  );
+  assert.deepEqual(pluck(session.metadata.modes, 'id'), ['ask', 'reader', 'yolo']);
 
   assert.deepEqual((await postAction('permission-mode', { mode: 'reader' })).status, 200);
   assert.equal((await web.readSession(id)).permissionMode, 'reader');

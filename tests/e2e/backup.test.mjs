@@ -8,6 +8,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { isDeepStrictEqual, promisify } from 'node:util';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { LOCAL_COMMAND_ENV, wranglerCommand } from '../../scripts/product/hub/wrangler.mjs';
 import { openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
@@ -74,10 +75,7 @@ test('every row of an exported database with large rows is restored into an empt
     assert.ok(Math.max(...lengths) > 120_000, `${column}: ${lengths}`);
   }
   assert.ok(original.length >= 20, `${original.length} tables, indexes and triggers`);
-  assert.deepEqual(
-    restored.map(({ name }) => name),
-    original.map(({ name }) => name),
-  );
+  assert.deepEqual(pluck(restored, 'name'), pluck(original, 'name'));
   for (const [i, { name, sql, rows }] of original.entries()) {
     assert.equal(restored[i].sql, sql, name);
     // `deepEqual` would print the large rows.

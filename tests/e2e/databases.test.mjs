@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
@@ -80,7 +81,7 @@ test('a namespace moves while its CLI sends, every message is there once, and a 
   assert.deepEqual(await databasesWith('sessions', 'team'), [to]);
   const messages = await readMessages('team', session.id);
   assert.deepEqual(
-    messages.slice(300).map(({ localId }) => localId),
+    pluck(messages.slice(300), 'localId'),
     Array.from({ length: sent }, (_, number) => `load-${number}`),
   );
   assert.equal((await cli.sendMessage(session.id, 'after')).ok, true);
@@ -89,14 +90,11 @@ test('a namespace moves while its CLI sends, every message is there once, and a 
   assert.deepEqual(await databasesWith('sessions', 'team'), ['DB_3']);
   assert.equal((await readMessages('team', session.id)).length, 301 + sent);
   const list = JSON.parse(await succeed('databases', 'list', '--json'));
-  assert.deepEqual(
-    list.map(({ name, namespaces, isOpen }) => [name, namespaces, isOpen]),
-    [
-      ['DB', 0, true],
-      ['DB_2', 0, true],
-      ['DB_3', 1, false],
-    ],
-  );
+  assert.deepEqual(pluck(list, 'name', 'namespaces', 'isOpen'), [
+    ['DB', 0, true],
+    ['DB_2', 0, true],
+    ['DB_3', 1, false],
+  ]);
   assert.ok(list.every(({ bytes, percent }) => bytes > 50_000 && percent > 0 && percent < 1));
   assert.match(await succeed('databases', 'list'), /^DATABASE +SIZE +OF 10 GB +NAMESPACES +ACCEPTS NEW\nDB +\d/);
 

@@ -5,6 +5,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
@@ -75,10 +76,7 @@ test('a namespace is exported while it is used, deleted without a trace, and imp
   await succeed('export', 'team', '--output', again);
   assert.equal(readFileSync(again, 'utf8'), readFileSync(file, 'utf8'));
   const { body } = await hub.web('team').get(`/api/sessions/${session.id}/messages?limit=2`);
-  assert.deepEqual(
-    body.messages.map(({ seq }) => seq),
-    [300, 299],
-  );
+  assert.deepEqual(pluck(body.messages, 'seq'), [300, 299]);
   const resumed = await liveSession(t, hub, { namespace: 'team', tag: '/code/app' });
   assert.equal(resumed.session.id, session.id);
   assert.equal((await resumed.cli.sendMessage(session.id, 'and on')).ok, true);

@@ -115,15 +115,6 @@ test('Analytics Engine gets a point for each request, one of what has happened i
   assert.deepEqual(isolate.doubles, [1, 0]);
 });
 
-test('the status of a namespace says what it has and what failed', async () => {
-  const web = hub.web('status');
-  await web.openSession({ tag: 'status' });
-  const { status, body } = await web.get('/api/status');
-  assert.equal(status, 200);
-  assert.deepEqual([body.namespace, body.hash, body.sessions], ['status', hashOf('status'), { total: 1, active: 0 }]);
-  assert.deepEqual([body.faults, body.pushes], [[], []]);
-});
-
 test('10,000 log lines contain no token, content, query string, title or name', { timeout: 600_000 }, async (t) => {
   const secrets = Array.from({ length: 50 }, (_, n) => `planted${n}x${randomBytes(8).toString('hex')}`);
   const [title, text, tag, query, agentName, path, body, accessToken, endpoint, file, namespace, ...rest] = secrets;

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { withTimeout } from '../../scripts/lib/await.mjs';
 import { isReady, readConversation } from './lib/agent.mjs';
 import { temporaryFolder } from './lib/git.mjs';
@@ -65,10 +66,7 @@ describe('pairing', { concurrency: true }, () => {
     const shown = second.lines.all.filter((line) => line.includes('To connect this computer'));
     assert.deepEqual(shown, []);
     const devices = await listDevices();
-    assert.deepEqual(
-      devices.map(({ kind, isCurrent }) => [kind, isCurrent]),
-      [['cli', false]],
-    );
+    assert.deepEqual(pluck(devices, 'kind', 'isCurrent'), [['cli', false]]);
   });
 
   test('a CLI that is revoked ends and says why', async (t) => {

@@ -5,6 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -153,10 +154,7 @@ describe('a panic', () => {
     await reconnected;
     await Promise.all(clients.feeds.map((feed) => feed.waitForEnd('its end')));
     assert.equal((await clients.web.post(path, body)).body.message.seq, 1);
-    assert.deepEqual(
-      (await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId),
-      ['once'],
-    );
+    assert.deepEqual(pluck(await clients.web.readHistory(clients.session.id), 'localId'), ['once']);
   });
 
   test('before a registration is stored in the attachment of its socket closes all sockets, and CLIs register again', async (t) => {

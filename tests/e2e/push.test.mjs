@@ -77,37 +77,6 @@ describe('a push', { concurrency: true }, () => {
     assert.deepEqual([entry.sent, entry.failed, entry.sessionId], [1, 0, session.id]);
   });
 
-  test('has a token that answers its request once, without another token', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'answers', tag: 'demo' });
-    const answers = [];
-    await cli.serve('permission', (answer) => {
-      answers.push(answer);
-      return { success: true };
-    });
-    const browser = await subscribe('answers');
-    const requests = { r1: { tool: 'Bash', arguments: { command: 'npm test' } } };
-    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-    const { answerToken: token } = (await browser.next()).payload.data;
-    const post = async (body) => {
-      const response = await fetch(`${hub.url}/api/answers`, { method: 'POST', body: JSON.stringify(body) });
-      const { ok, code } = /** @type {any} */ (await response.json());
-      return [response.status, ok ?? code];
-    };
-    assert.deepEqual(await post({ token: `${token}x`, decision: 'approved' }), [401, 'invalid_answer_token']);
-    assert.deepEqual(await post({ token, decision: 'approved_for_session' }), [400, 'invalid_field']);
-    const outcomes = await Promise.all([post({ token, decision: 'approved' }), post({ token, decision: 'denied' })]);
-    assert.deepEqual(
-      outcomes.sort(([one], [other]) => one - other),
-      [
-        [200, true],
-        [410, 'answer_token_used'],
-      ],
-    );
-    assert.equal(answers.length, 1);
-    await hub.hibernate('answers');
-    assert.deepEqual(await post({ token, decision: 'approved' }), [410, 'answer_token_used']);
-  });
-
   test('follows the push service’s answer: 410, 413, 429, 403 or a redirect', async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: 'odd', tag: 'demo', metadata: { name: 'n'.repeat(200) } });
     const respondAlways = (status, headers) => () => ({ status, headers });

@@ -354,18 +354,10 @@ export class Hub {
    * event. Needs `TALLY_WORKER`, which has further counts.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
-   *   statements: string[], rowsRead: number, rowsWritten: number, successiveRoundTrips: number}>}
+   *   statements: string[], rowsRead: number, rowsWritten: number}>}
    */
   async readTally(namespace) {
     return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;
-  }
-
-  /**
-   * Makes each round trip to D1 take at least this long. Needs `TALLY_WORKER`.
-   * @param {number} ms
-   */
-  async setRoundTripMs(ms) {
-    await this.web().get(`/e2e/round-trip?ms=${ms}`);
   }
 
   /**

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, afterEach } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
@@ -21,10 +22,7 @@ export async function startUnchangedHub() {
     const { status, body } = await web.get(`/api/sessions/${session.id}`);
     assert.equal(status, 200);
     assert.deepEqual([body.session.seq, body.session.metadataVersion, body.session.agentStateVersion], [0, 1, 1]);
-    assert.deepEqual(
-      (await web.get('/api/sessions')).body.sessions.map(({ id }) => id),
-      [session.id],
-    );
+    assert.deepEqual(pluck((await web.get('/api/sessions')).body.sessions, 'id'), [session.id]);
   });
 
   return { hub, web, session, cli };
