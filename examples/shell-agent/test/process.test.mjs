@@ -185,11 +185,8 @@ test('neither commands nor the state files have the access token', async (t) => 
 test('the programs that git runs do not have the access token, nor do the processes of spawned sessions', async (t) => {
   const fixture = await hubAndFolders(t);
   const { hub, base, dir } = fixture;
-  const { git, write } = repository(t, dir);
-  write('.gitattributes', '*.txt filter=spy\n');
-  write('a.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { git, write, commit } = repository(t, dir);
+  commit({ '.gitattributes': '*.txt filter=spy\n', 'a.txt': 'one\n' });
   const seen = path.join(base, 'environment.txt');
   // Of the filters, only the user's own ones run.
   process.env.GIT_CONFIG_GLOBAL = path.join(base, 'gitconfig');
