@@ -11,10 +11,7 @@ const CHILD = 'ses_child';
 
 const partEvent = (sessionID, part) => ({ type: 'message.part.updated', properties: { sessionID, part: { sessionID, ...part } } });
 const toolEvent = (sessionID, tool, callID, state) => partEvent(sessionID, { type: 'tool', tool, callID, state });
-const deltaEvent = (sessionID, partID, delta) => ({
-  type: 'message.part.delta',
-  properties: { sessionID, partID, field: 'text', delta },
-});
+const deltaEvent = (sessionID, partID, delta) => ({ type: 'message.part.delta', properties: { sessionID, partID, field: 'text', delta } });
 const TASK = toolEvent(OWN, 'task', 'call_task', {
   status: 'running',
   title: 'Look around',

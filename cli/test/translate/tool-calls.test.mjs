@@ -66,12 +66,7 @@ test('changes of files are shown as edits, and a field that repeats a change is 
   const change = diff('/a', lines('old'), lines('new'));
   assert.deepEqual(
     inputOf({ kind: 'edit', content: [change], rawInput: { path: '/a', oldString: 'old', newString: 'new', replaceAll: true } }),
-    {
-      file_path: '/a',
-      old_string: 'a\na\na\nold\nb\nb\nb',
-      new_string: 'a\na\na\nnew\nb\nb\nb',
-      replaceAll: true,
-    },
+    { file_path: '/a', old_string: 'a\na\na\nold\nb\nb\nb', new_string: 'a\na\na\nnew\nb\nb\nb', replaceAll: true },
   );
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', null, 'new')] }), { file_path: '/a', content: 'new' });
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', 'x', 'y'), diff('/a', 'p', 'q')] }), {
