@@ -5,12 +5,12 @@ import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Starts an agent in a new repository, and opens a feed of its session. */
 async function startInRepository(t, namespace, args = []) {
@@ -19,9 +19,7 @@ async function startInRepository(t, namespace, args = []) {
   repository.commit('first');
   const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
-  const feed = await web.openSocket({ sessionId: agent.sessionId });
-  t.after(() => feed.close());
-  await feed.waitForGreeting();
+  const feed = await openFeed(t, web, 'socket', { sessionId: agent.sessionId });
   const send = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
   const readSession = () => web.readSession(agent.sessionId);
   return { repository, agent, web, feed, send, readSession };

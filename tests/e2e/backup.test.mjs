@@ -85,8 +85,7 @@ test('every row of an exported database with large rows is restored into an empt
 
 /** Runs a hub, stores large rows of several tables in its database, and copies the database into the state of a wrangler project. */
 async function fillDatabase(t, project) {
-  const hub = await startHub();
-  t.after(() => hub.stop());
+  const hub = await startHub(t);
   const metadata = { path: '/code', host: 'box', note: textToEscape(300_000) };
   const { session, cli } = await liveSession(t, hub, { namespace: 'backup', tag: 'large', metadata });
   await openFeed(t, hub.web('backup'), 'socket', { all: 'true', sessionId: session.id });

@@ -11,10 +11,9 @@ const SOCKET = '/socket.io/?EIO=4&transport=websocket';
 const OTHER_ORIGIN = 'https://elsewhere.example';
 const ALLOWED_ORIGIN = 'https://console.example';
 
-const hub = await startHub({ vars: { CORS_ORIGINS: ALLOWED_ORIGIN }, wrappers: CLOCK_WORKER });
-const hostHub = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
-const singleHub = await startHub({ vars: { NAMESPACE_ROUTING: 'single:solo' } });
-after(() => Promise.all([hub.stop(), hostHub.stop(), singleHub.stop()]));
+const hub = await startHub({ after }, { vars: { CORS_ORIGINS: ALLOWED_ORIGIN }, wrappers: CLOCK_WORKER });
+const hostHub = await startHub({ after }, { vars: { NAMESPACE_ROUTING: 'host' } });
+const singleHub = await startHub({ after }, { vars: { NAMESPACE_ROUTING: 'single:solo' } });
 
 /** For each way to connect: the hub, and the options of a CLI. */
 const CONNECTION_METHODS = {
@@ -127,8 +126,7 @@ describe('CONNECT', () => {
   });
 
   test('with a wrong token counts for its address as a request does: after 100 in a minute, only valid tokens are accepted', async (t) => {
-    const limited = await startHub();
-    t.after(() => limited.stop());
+    const limited = await startHub(t);
     const refusals = Array.from({ length: 100 }, (_, number) => readConnectError(t, limited, { token: `wrong-${number}` }));
     await Promise.all(refusals);
     assert.equal((await limited.web('team', 'wrong').get('/api/sessions')).status, 429);
@@ -202,8 +200,7 @@ describe('a socket without a token', { concurrency: true }, () => {
   });
 
   test('that is terminated logs no error', async (t) => {
-    const ownHub = await startHub();
-    t.after(() => ownHub.stop());
+    const ownHub = await startHub(t);
     // `upgrade` terminates the connection after the response.
     for (let count = 0; count < 10; count += 1) {
       assert.equal((await ownHub.web().upgrade(SOCKET, { authorize: false })).status, 101);
@@ -270,8 +267,7 @@ describe('a socket that never sends CONNECT', () => {
   });
 
   test('leaves no data in the object that it created by its host name', async (t) => {
-    const ownHub = await startHub({ vars: { NAMESPACE_ROUTING: 'host' }, wrappers: CLOCK_WORKER });
-    t.after(() => ownHub.stop());
+    const ownHub = await startHub(t, { vars: { NAMESPACE_ROUTING: 'host' }, wrappers: CLOCK_WORKER });
     const socket = await openRawSocket(t, ownHub);
     // The namespace is the first label of the host name `127.0.0.1`.
     await ownHub.advance('127', 10_000);

@@ -11,8 +11,7 @@ import { ROOT, startHub } from './lib/hub.mjs';
 
 const BINDINGS = ['DB', 'DB_2', 'DB_3'];
 
-const hub = await startHub({ databases: 3, vars: { DATABASES_CLOSED: 'DB_3' } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { databases: 3, vars: { DATABASES_CLOSED: 'DB_3' } });
 
 /** Runs a command that must succeed. Returns its output. @param {string} script @param {string[]} args */
 async function succeed(script, ...args) {

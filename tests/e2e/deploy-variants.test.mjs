@@ -10,8 +10,7 @@ import { startHub } from './lib/hub.mjs';
 describe('npm run deploy', { concurrency: 3 }, () => {
   test('tests a new hub with all checks of the smoke test', async (t) => {
     const place = await startPlatform(t);
-    const hub = await startHub();
-    t.after(() => hub.stop());
+    const hub = await startHub(t);
     place.platform.onUpload = (_, { secrets }) => hub.restart({ CLI_API_TOKEN: secrets.get('CLI_API_TOKEN') });
     const { code, output } = await run(place, ['deploy', '--address', hub.url]);
     assert.equal(code, 0, output);

@@ -180,9 +180,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const web = hub.web('team', auth.body.token);
 
     const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/code/dev' });
-    const feed = await web.openStream({ sessionId: session.id });
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
+    const feed = await openFeed(t, web, 'stream', { sessionId: session.id });
     assert.deepEqual(pluck((await web.get('/api/sessions')).body.sessions, 'id', 'active'), [[session.id, true]]);
 
     const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });

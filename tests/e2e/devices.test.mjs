@@ -13,12 +13,8 @@ import { PushService } from './lib/push-service.mjs';
 /** How long the worker believes a token after it asked the object. */
 const TOKEN_CACHE_MS = 10_000;
 
-const service = await new PushService().start();
-const hub = await startHub({ vars: { PUSH_ALLOW_INSECURE: 'true' }, wrappers: CLOCK_WORKER });
-after(async () => {
-  service.stop();
-  await hub.stop();
-});
+const service = await new PushService().start({ after });
+const hub = await startHub({ after }, { vars: { PUSH_ALLOW_INSECURE: 'true' }, wrappers: CLOCK_WORKER });
 
 /** Adds a device with a code. Returns its id, its token, and a web client with this token. */
 async function addDevice(namespace, name) {

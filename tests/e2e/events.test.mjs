@@ -7,8 +7,7 @@ import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 for (const channel of Object.keys(CHANNELS)) {
   describe(`the ${channel}`, () => {

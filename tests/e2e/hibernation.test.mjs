@@ -14,9 +14,8 @@ import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { RawCli } from './lib/raw-cli.mjs';
 
-const hub = await startHub({ wrappers: TALLY_WORKER });
-const singleHub = await startHub({ wrappers: TALLY_WORKER, vars: { NAMESPACE_ROUTING: 'single:solo' } });
-after(() => Promise.all([hub.stop(), singleHub.stop()]));
+const hub = await startHub({ after }, { wrappers: TALLY_WORKER });
+const singleHub = await startHub({ after }, { wrappers: TALLY_WORKER, vars: { NAMESPACE_ROUTING: 'single:solo' } });
 
 /** The interval of pings and heartbeats, which are due at its multiples. */
 const TICK_MS = 30_000;

@@ -8,10 +8,9 @@ import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { SECRET, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 
-const hub = await startHub({ vars: { CORS_ORIGINS: 'https://console.example' } });
-const strictHub = await startHub({ vars: { REQUIRE_NAMESPACE_TOKENS: 'true' } });
-const largeQueriesHub = await startHub({ wrappers: ['large-queries.worker.js'] });
-after(() => Promise.all([hub, strictHub, largeQueriesHub].map((one) => one.stop())));
+const hub = await startHub({ after }, { vars: { CORS_ORIGINS: 'https://console.example' } });
+const strictHub = await startHub({ after }, { vars: { REQUIRE_NAMESPACE_TOKENS: 'true' } });
+const largeQueriesHub = await startHub({ after }, { wrappers: ['large-queries.worker.js'] });
 
 const SESSION_CALLS = ROUTES.filter(({ route }) => /\/sessions\/\{/.test(route));
 const MACHINE_CALLS = ROUTES.filter(({ route }) => /\/machines\/\{/.test(route));
@@ -129,8 +128,7 @@ describe('authentication', () => {
   });
 
   test('has a rate limit per address, with Retry-After', async (t) => {
-    const limited = await startHub();
-    t.after(() => limited.stop());
+    const limited = await startHub(t);
     const tries = await Promise.all(Array.from({ length: 60 }, () => limited.web().post('/api/auth', { accessToken: 'guess' })));
     const refused = tries.filter(({ status }) => status === 429);
     assert.ok(refused.length > 0 && refused.length < 60, `${refused.length} of 60`);

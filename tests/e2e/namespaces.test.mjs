@@ -11,8 +11,7 @@ import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /**
  * Runs `npm run namespace -- ...` with the secret of the hub.

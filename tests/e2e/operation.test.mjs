@@ -9,8 +9,7 @@ import { ANALYTICS_WORKER, SECRET, startHub } from './lib/hub.mjs';
 
 const METRICS_TOKEN = 'a token for metrics';
 
-const hub = await startHub({ vars: { LOG_LEVEL: 'debug', LOG_SAMPLE_RATE: '1', METRICS_TOKEN } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { vars: { LOG_LEVEL: 'debug', LOG_SAMPLE_RATE: '1', METRICS_TOKEN } });
 
 const hashOf = (namespace) => createHash('sha256').update(namespace).digest('hex').slice(0, 12);
 
@@ -90,8 +89,7 @@ test('metrics count the requests of the isolate, and the calls, commits and sock
 });
 
 test('Analytics Engine gets a point for each request, one of what has happened in a namespace, and one of its gauges', async (t) => {
-  const reporting = await startHub({ wrappers: ANALYTICS_WORKER });
-  t.after(() => reporting.stop());
+  const reporting = await startHub(t, { wrappers: ANALYTICS_WORKER });
   const points = () => {
     const lines = reporting.stdout.all.join('').split('\n');
     return lines.filter((line) => line.startsWith('{"dataPoint":')).map((line) => JSON.parse(line).dataPoint);

@@ -12,8 +12,7 @@ import { startHub } from './lib/hub.mjs';
 
 const ALLOWED_ORIGIN = 'https://console.example';
 
-const hub = await startHub({ wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: ALLOWED_ORIGIN } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: ALLOWED_ORIGIN } });
 
 /** Without the 503, each request here would wait for at least 50 s. */
 const AT_ONCE_MS = 10_000;

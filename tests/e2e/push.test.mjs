@@ -7,13 +7,9 @@ import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { PushService } from './lib/push-service.mjs';
 
-const service = await new PushService().start();
+const service = await new PushService().start({ after });
 const vars = { PUSH_ALLOW_INSECURE: 'true', PUSH_MAX_SUBSCRIPTIONS: '200', VAPID_SUBJECT: 'mailto:ops@example.org' };
-const hub = await startHub({ vars });
-after(async () => {
-  service.stop();
-  await hub.stop();
-});
+const hub = await startHub({ after }, { vars });
 
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 

@@ -17,8 +17,7 @@ async function readAll(web, id) {
 
 for (const tokenIn of /** @type {const} */ (['connect', 'header'])) {
   test(`a restart of the hub loses no data, and its CLI reconnects (token by ${tokenIn})`, async (t) => {
-    const hub = await startHub();
-    t.after(() => hub.stop());
+    const hub = await startHub(t);
     const web = hub.web('restarted');
     const jwt = (await web.post('/api/auth', { accessToken: hub.token('restarted') })).body.token;
 

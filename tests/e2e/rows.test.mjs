@@ -6,8 +6,7 @@ import { openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 
-const hub = await startHub({ wrappers: TALLY_WORKER });
-after(() => hub.stop());
+const hub = await startHub({ after }, { wrappers: TALLY_WORKER });
 
 /** More than the event log retains. */
 const FULL_LOG = 1_300;

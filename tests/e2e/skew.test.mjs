@@ -20,15 +20,13 @@ import { RawCli } from './lib/raw-cli.mjs';
 const MB = 1024 * 1024;
 const BUILDS = ['current', 'previous'];
 
-const service = await new PushService().start();
-after(() => service.stop());
+const service = await new PushService().start({ after });
 
 /** Returns the variables of a hub that select the build of the worker and the build of objects. */
 const buildVariables = (worker, object) => ({ WORKER_BUILD: worker, OBJECT_BUILD: object, PUSH_ALLOW_INSECURE: 'true' });
 
 async function startSkewedHub(t, worker, object) {
-  const hub = await startHub({ wrappers: SKEW_WORKER, vars: buildVariables(worker, object) });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: SKEW_WORKER, vars: buildVariables(worker, object) });
   return hub;
 }
 

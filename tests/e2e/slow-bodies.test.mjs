@@ -15,8 +15,7 @@ const PAUSE_MS = 13_000;
 /** Four pauses are 52 s: longer than the worker waits for an object that has the whole body, which is 50 s. */
 const PART_COUNT = 5;
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Returns a JSON object of `PART_COUNT` parts, and the long text of its field `name`, which is valid base64. */
 function bodyOf(fields, name) {

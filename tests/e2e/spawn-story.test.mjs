@@ -5,12 +5,12 @@ import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Creates a repository with one commit, and starts an agent with a machine in it. */
 async function startInRepository(t, namespace, args = []) {
@@ -19,21 +19,15 @@ async function startInRepository(t, namespace, args = []) {
   repository.commit('first');
   const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
-  const openFeed = async (query) => {
-    const feed = await web.openSocket(query);
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
-    return feed;
-  };
   const postAction = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
   const requestSpawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
   const listSessions = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
-  return { repository, agent, web, openFeed, postAction, requestSpawn, listSessions };
+  return { repository, agent, web, postAction, requestSpawn, listSessions };
 }
 
 test('a session in a worktree is spawned, used, archived, resumed and deleted', async (t) => {
-  const { repository, agent, web, openFeed, postAction, requestSpawn, listSessions } = await startInRepository(t, 'worktree');
-  const namespaceFeed = await openFeed({ all: 'true' });
+  const { repository, agent, web, postAction, requestSpawn, listSessions } = await startInRepository(t, 'worktree');
+  const namespaceFeed = await openFeed(t, web, 'socket', { all: 'true' });
 
   const spawned = await requestSpawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
   assert.deepEqual([spawned.status, spawned.body.success], [200, true], spawned.text);
@@ -50,7 +44,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual([startedSession.metadata.path, startedSession.metadata.machineId], [worktreePath, agent.machineId]);
   assert.deepEqual((await listSessions()).sort(), [agent.sessionId, id].sort());
 
-  const feed = await openFeed({ sessionId: id });
+  const feed = await openFeed(t, web, 'socket', { sessionId: id });
   const runApproved = async (command, attachments) => {
     assert.equal((await postAction(id, 'messages', { text: command, attachments })).status, 200);
     const request = await waitForRequest(feed, command);

@@ -14,8 +14,7 @@ import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';
 
 const MB = 1024 * 1024;
-const hub = await startHub({ vars: { MAX_UPLOAD_MB: '200' } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { vars: { MAX_UPLOAD_MB: '200' } });
 
 /** Starts a session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
 async function chunkSession(t, tag, /** @type {{answer?: (params: any) => unknown}} */ { answer = () => ({ success: true }) } = {}) {

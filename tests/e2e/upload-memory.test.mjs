@@ -27,8 +27,7 @@ const KEPT_BODIES = 4;
 const PEAK_BODIES = 5;
 
 test('ten uploads of 49 MB, one after another, need a heap for one frame, and leave nothing behind', { skip }, async (t) => {
-  const hub = await startHub();
-  t.after(() => hub.stop());
+  const hub = await startHub(t);
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
   await cli.serve('uploadFile', ({ content }) => ({ success: true, length: content.length }));
   const uploadBody = (bytes) => JSON.stringify({ filename: 'a', mimeType: 'b', content: randomBytes(bytes).toString('base64') });
@@ -56,8 +55,7 @@ test('ten uploads of 49 MB, one after another, need a heap for one frame, and le
 const CHUNKS_GROWTH = 64 * MIB;
 
 test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together', { skip }, async (t) => {
-  const hub = await startHub({ vars: { MAX_UPLOAD_MB: '100' } });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars: { MAX_UPLOAD_MB: '100' } });
   const sessions = await Promise.all(
     ['a', 'b', 'c', 'd'].map(async (namespace) => {
       const { session, cli } = await liveSession(t, hub, {

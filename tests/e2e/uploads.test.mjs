@@ -13,8 +13,7 @@ import { Lifetime } from './lib/lifetime.mjs';
 const MB = 1024 * 1024;
 const MAX_FILE = 50 * MB;
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 const digestOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
 const uploadBody = (bytes, fields = {}) => ({

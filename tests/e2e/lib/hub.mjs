@@ -388,25 +388,28 @@ export class Hub {
 
   async stop() {
     await this.#miniflare?.dispose();
+    this.#miniflare = undefined;
     removeFolder(this.#stateFolder);
   }
 }
 
 /**
- * Starts a hub on a free port. The caller stops the hub.
+ * Starts a hub on a free port, and stops it after `t`.
+ * @param {{after: (step: () => unknown) => void}} t
  * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean,
  *   databases?: number}} [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: no rate limit
  *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console;
  *   `databases`: how many databases the hub has
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false, databases = 1 } = {}) {
+export async function startHub(t, { vars = {}, schema = true, rateLimit = true, wrappers = [], console = false, databases = 1 } = {}) {
   const hub = new Hub(vars, { rateLimit, wrappers, console, databases });
   try {
     await hub.start();
     if (schema) await hub.migrate();
-    return hub;
   } catch (error) {
     await hub.stop();
     throw error;
   }
+  t.after(() => hub.stop());
+  return hub;
 }

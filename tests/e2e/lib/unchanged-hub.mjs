@@ -9,8 +9,7 @@ import { Lifetime } from './lifetime.mjs';
 
 /** Starts a hub with one session and one machine, and checks after every test that the hub has changed nothing. */
 export async function startUnchangedHub() {
-  const hub = await startHub();
-  after(() => hub.stop());
+  const hub = await startHub({ after });
   const suite = new Lifetime();
   const web = hub.web('team');
   const { session, cli } = await liveSession(suite, hub, { namespace: 'team', tag: 'bad-input', auth: { machineId: 'm' } });
