@@ -5,7 +5,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:http';
 import { describe, test } from 'node:test';
 import { Server } from 'socket.io';
-import { Recorder } from '../../scripts/lib/await.mjs';
+import { SOCKET, openRawSocket } from './lib/raw-socket.mjs';
 import { openTcpSocket } from './lib/tcp-socket.mjs';
 import { startUnchangedHub } from './lib/unchanged-hub.mjs';
 
@@ -14,26 +14,10 @@ const { hub, web, cli } = await startUnchangedHub();
 /** Connects a WebSocket as a CLI. The token is sent with the upgrade, or in CONNECT through the worker. */
 async function connectRawCli(t, withUpgrade) {
   const query = withUpgrade ? `&token=${encodeURIComponent(web.token)}` : '';
-  const raw = await openRawSocket(t, hub.url, query);
-  raw.socket.send(`40/cli,${JSON.stringify(withUpgrade ? {} : { token: web.token })}`);
+  const raw = await openRawSocket(t, hub, { query });
+  raw.send(`40/cli,${JSON.stringify(withUpgrade ? {} : { token: web.token })}`);
   await raw.frames.next((frame) => frame.startsWith('40/cli,'), 'the answer to CONNECT');
   return raw;
-}
-
-/** Opens a WebSocket to a Socket.IO server and waits for the open packet. */
-async function openRawSocket(t, url, query = '') {
-  const socket = new WebSocket(`${url.replace(/^http/, 'ws')}/socket.io/?EIO=4&transport=websocket${query}`);
-  const frames = new Recorder('the frames of the raw socket');
-  socket.onmessage = ({ data }) => frames.push(data);
-  const closed = new Promise((resolve) => {
-    socket.onclose = ({ code, reason }) => {
-      frames.end(`the socket was closed with ${code} ${reason}`);
-      resolve({ code, reason });
-    };
-  });
-  t.after(() => socket.close());
-  await frames.next((frame) => frame.startsWith('0{'), 'the open packet');
-  return { socket, frames, closed };
 }
 
 /** Starts the official server with the namespace `/cli`. */
@@ -77,10 +61,10 @@ describe('a frame of a CLI', () => {
   ]) {
     test(`that is malformed closes its socket and no other (${how})`, async (t) => {
       for (const frame of [...FRAMES, new Uint8Array([4, 0x34, 0xff])]) {
-        const { socket, closed } = await connectRawCli(t, withUpgrade);
-        socket.send(frame);
+        const { send, waitForClose } = await connectRawCli(t, withUpgrade);
+        send(frame);
         const isBinary = typeof frame !== 'string' || frame.startsWith('451-');
-        const { code, reason } = await closed;
+        const { code, reason } = await waitForClose();
         const start = String(frame).slice(0, 40);
         assert.equal(code, isBinary ? 1003 : 1002, start);
         assert.match(reason, isBinary ? /base64/ : /^parse error$/, start);
@@ -90,9 +74,9 @@ describe('a frame of a CLI', () => {
 
     test(`that is unexpected closes its socket (${how})`, async (t) => {
       for (const frame of UNEXPECTED) {
-        const { socket, closed } = await connectRawCli(t, withUpgrade);
-        socket.send(frame);
-        const { code, reason } = await closed;
+        const { send, waitForClose } = await connectRawCli(t, withUpgrade);
+        send(frame);
+        const { code, reason } = await waitForClose();
         assert.equal(code, 1002, frame);
         assert.match(reason, /^Unexpected /, frame);
       }
@@ -106,21 +90,22 @@ describe('a frame of a CLI', () => {
     // If a frame leaves the socket open, the server answers the frame or the following probe: a CONNECT for an unknown namespace.
     const PROBE = '40/probe,';
     const isClosedBy = async (url, query, connect, frame) => {
-      const { socket, frames, closed } = await openRawSocket(t, url, query);
+      const { send, close, frames, waitForClose } = await openRawSocket(t, { url }, { query });
+      await frames.next((answer) => answer.startsWith('0{'), 'the open packet');
       if (connect) {
-        socket.send('40/cli,');
+        send('40/cli,');
         await frames.next((answer) => answer.startsWith('40/cli,'), 'the answer to CONNECT');
       }
-      socket.send(frame);
-      socket.send(PROBE);
+      send(frame);
+      send(PROBE);
       const probeOutcome = frames
         .next((answer) => answer.startsWith('44/probe,'), 'the answer to the probe')
         .then(
           () => false,
           () => true,
         );
-      const isClosed = await Promise.race([probeOutcome, closed.then(() => true)]);
-      socket.close();
+      const isClosed = await Promise.race([probeOutcome, waitForClose().then(() => true)]);
+      close();
       return isClosed;
     };
     const query = `&token=${encodeURIComponent(web.token)}`;
@@ -134,7 +119,7 @@ describe('a frame of a CLI', () => {
 
   /** Connects a CLI over a bare TCP connection. */
   async function connectTcpCli(t) {
-    const socket = openTcpSocket(t, hub.port, `/socket.io/?EIO=4&transport=websocket&token=${encodeURIComponent(web.token)}`);
+    const socket = openTcpSocket(t, hub.port, `${SOCKET}&token=${encodeURIComponent(web.token)}`);
     await socket.next('101');
     socket.send('40/cli,');
     await socket.next('40/cli,{"sid"');

@@ -3,11 +3,11 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
-import { Recorder, deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { Cli, connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, KV_TABLE, startHub } from './lib/hub.mjs';
+import { SOCKET, openRawSocket } from './lib/raw-socket.mjs';
 
-const SOCKET = '/socket.io/?EIO=4&transport=websocket';
 const OTHER_ORIGIN = 'https://elsewhere.example';
 const ALLOWED_ORIGIN = 'https://console.example';
 
@@ -25,32 +25,6 @@ const CONNECTION_METHODS = {
   'a hub of one namespace, with the token in CONNECT': { target: singleHub, namespace: 'solo', tokenIn: 'connect' },
   'a hub of one namespace, with the token in a header': { target: singleHub, namespace: 'solo', tokenIn: 'header' },
 };
-
-/** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
-async function openRawSocket(t, target, { headers = {}, query = '' } = {}) {
-  const socket = new WebSocket(`${target.url.replace(/^http/, 'ws')}${SOCKET}${query}`, /** @type {any} */ ({ headers }));
-  const frames = new Recorder('the frames of the raw socket');
-  const closed = deferred();
-  socket.onclose = ({ code, reason }) => {
-    frames.end(`the socket was closed with ${code} ${reason}`);
-    closed.resolve({ code, reason });
-  };
-  const opened = new Promise((resolve, reject) => {
-    socket.onopen = resolve;
-    socket.onerror = () => reject(new Error('The upgrade was refused.'));
-  });
-  socket.onmessage = ({ data }) => frames.push(data);
-  t.after(() => socket.close());
-  await withTimeout(opened, 'the raw socket to open');
-  return {
-    frames,
-    send: (data) => socket.send(data),
-    /** Waits for the hub's close frame; the local runtime closes the TCP connection some time later. */
-    waitForCloseFrame: (what) => eventually(() => socket.readyState >= WebSocket.CLOSING, what),
-    /** Waits until the socket is closed, and returns the code and reason of the hub's close frame. */
-    waitForClose: () => withTimeout(closed.promise, 'the socket to be closed'),
-  };
-}
 
 /** Connects a CLI that the hub refuses, and returns the message of the CONNECT_ERROR. */
 async function readConnectError(t, target, options) {

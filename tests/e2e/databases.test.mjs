@@ -1,13 +1,12 @@
 /** A hub with three databases by its commands, in the real runtime: the list, a move under load, and a deletion. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import path from 'node:path';
 import { after, test } from 'node:test';
 import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
-import { ROOT, startHub } from './lib/hub.mjs';
+import { startHub } from './lib/hub.mjs';
+import { runScript } from './lib/product-script.mjs';
 
 const BINDINGS = ['DB', 'DB_2', 'DB_3'];
 
@@ -15,15 +14,7 @@ const hub = await startHub({ after }, { databases: 3, vars: { DATABASES_CLOSED: 
 
 /** Runs a command that must succeed. Returns its output. @param {string} script @param {string[]} args */
 async function succeed(script, ...args) {
-  // A variable of npx would look like an option that npm did not pass.
-  const { npm_config_yes: _, ...env } = process.env;
-  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', 'product', `${script}.mjs`), ...args, '--hub', hub.url], {
-    env: { ...env, CLI_API_TOKEN: hub.token() },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data));
-  const code = await new Promise((resolve) => child.on('close', resolve));
+  const { code, output } = await runScript(hub, script, args);
   assert.equal(code, 0, output);
   return output;
 }

@@ -182,15 +182,14 @@ describe('an idle object', () => {
     const web = hub.web('unanswered');
     const auth = { machineId: (await web.registerMachine({ id: 'm-unanswered' })).id };
     const method = `${auth.machineId}:checkPathExists`;
-    const [lateCli, lostCli] = [new RawCli(hub, 'unanswered'), new RawCli(hub, 'unanswered')];
+    const [lateCli, lostCli] = [new RawCli(t, hub, 'unanswered'), new RawCli(t, hub, 'unanswered')];
     for (const closedCli of [lateCli, lostCli]) {
-      t.after(() => closedCli.destroy());
       await closedCli.connect(auth);
       await closedCli.register(method);
       closedCli.send('not a packet');
       assert.equal(await closedCli.waitForCloseFrame(), 1002);
     }
-    const frames = [lateCli, lostCli].map((closedCli) => closedCli.frames.all.length);
+    const frames = [lateCli, lostCli].map((closedCli) => closedCli.received.length);
 
     const runner = await connectCli(t, hub, { namespace: 'unanswered', tokenIn: 'header', auth });
     await runner.serve(method, ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
@@ -223,6 +222,6 @@ describe('an idle object', () => {
       await eventually(isHandled, 'the close event');
       await assertCalledAfterHibernation();
     }
-    assert.deepEqual(pluck([lateCli, lostCli], 'frames.all.length'), frames, 'nothing follows the close frame');
+    assert.deepEqual(pluck([lateCli, lostCli], 'received.length'), frames, 'nothing follows the close frame');
   });
 });

@@ -235,8 +235,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
     const web = hub.web('closed');
     const auth = { machineId: (await web.registerMachine({ id: 'm-closed' })).id };
     const method = `${auth.machineId}:checkPathExists`;
-    const closedCli = new RawCli(hub, 'closed');
-    t.after(() => closedCli.destroy());
+    const closedCli = new RawCli(t, hub, 'closed');
     await closedCli.connect(auth);
     await closedCli.register(method);
     closedCli.send('not a packet');
