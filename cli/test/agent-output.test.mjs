@@ -72,9 +72,7 @@ test('an error of the model stands once in the conversation: if the agent has ju
 test('a model that refuses requests is reported once in a turn for each status, and the activity counts the attempts', async (t) => {
   const { hub, prompt, release, start } = await setUp(t);
   const { session } = await start();
-  const retry = (status, attempt, delay = 600) => ({
-    retry: { error_status: status, attempt, max_retries: 10, retry_delay_ms: delay },
-  });
+  const retry = (status, attempt, delay = 600) => ({ retry: { error_status: status, attempt, max_retries: 10, retry_delay_ms: delay } });
   const steps = [retry(401, 1), retry(401, 2), retry(401, 3), { until: 'seen' }, { say: 'Signed in.' }];
   prompt(session.id, steps);
   const activity = 'request to the model failed with status 401, attempt 3 of 10';

@@ -12,10 +12,7 @@ import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { runCli, startCli } from './support/cli-process.mjs';
 import { writeScriptedAgent } from './support/setup.mjs';
 
-const SCRIPT = {
-  initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, list: {} } } },
-  history: {},
-};
+const SCRIPT = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, list: {} } } }, history: {} };
 
 /**
  * A terminal program: adds the lines that are typed to the agent's conversation, until `exit`. Without a terminal, it continues as long as
@@ -73,7 +70,14 @@ async function setUp(t, script = SCRIPT) {
   const messagesOf = (sid) => hub.sessions.get(sid).messages.map(({ content }) => shown(content));
   const say = (sid, text) => hub.postMessage(sid, JSON.stringify([{ say: text }]));
   const stay = () => writeFileSync(path.join(scriptHome, 'stays'), '');
-  return { hub, dir, start, attach, programs, untilProgram, calls, messagesOf, say, stay };
+  /** Starts the bridge, and sends a first message, without which a session cannot be continued. */
+  const startTalk = async () => {
+    const started = await start();
+    say(started.ids.session, 'One.');
+    await hub.untilReady(started.ids.session, 1);
+    return { ...started, sid: started.ids.session };
+  };
+  return { hub, dir, start, startTalk, attach, programs, untilProgram, calls, messagesOf, say, stay };
 }
 
 const typed = ({ child }, line) => child.stdin.write(`${line}\n`);
@@ -177,11 +181,9 @@ test('a session without messages, an unknown session and a missing program are r
 });
 
 test('a session that no process serves is served while the program runs', async (t) => {
-  const { hub, start, attach, untilProgram, messagesOf, say } = await setUp(t);
-  const first = await start();
-  const sid = first.ids.session;
-  say(sid, 'One.');
-  await hub.untilReady(sid, 1);
+  const { hub, startTalk, attach, untilProgram, messagesOf } = await setUp(t);
+  const first = await startTalk();
+  const { sid } = first;
   first.child.kill('SIGTERM');
   await first.exit;
   const terminal = attach(sid);
@@ -195,11 +197,9 @@ test('a session that no process serves is served while the program runs', async 
 });
 
 test('after the bridge was killed, the next one waits for the program, and stores what was said once', async (t) => {
-  const { hub, start, attach, untilProgram, calls, messagesOf, say } = await setUp(t);
-  const first = await start();
-  const sid = first.ids.session;
-  say(sid, 'One.');
-  await hub.untilReady(sid, 1);
+  const { hub, start, startTalk, attach, untilProgram, calls, messagesOf, say } = await setUp(t);
+  const first = await startTalk();
+  const { sid } = first;
   const terminal = attach(sid);
   await untilProgram(1, terminal);
   typed(terminal, 'Before');
@@ -232,11 +232,8 @@ test('after the bridge was killed, the next one waits for the program, and store
 });
 
 test('after attach was killed, the bridge waits for the program, and stores what was said', async (t) => {
-  const { hub, start, attach, programs, untilProgram, messagesOf, say, stay } = await setUp(t);
-  const { ids } = await start();
-  const sid = ids.session;
-  say(sid, 'One.');
-  await hub.untilReady(sid, 1);
+  const { hub, startTalk, attach, programs, untilProgram, messagesOf, say, stay } = await setUp(t);
+  const { sid } = await startTalk();
   const terminal = attach(sid);
   await untilProgram(1, terminal);
   typed(terminal, 'Typed');
@@ -258,11 +255,9 @@ test('after attach was killed, the bridge waits for the program, and stores what
 });
 
 test('a bridge that is killed while it stores what was said stores the rest once', async (t) => {
-  const { hub, start, attach, untilProgram, messagesOf, say } = await setUp(t);
-  const first = await start();
-  const sid = first.ids.session;
-  say(sid, 'One.');
-  await hub.untilReady(sid, 1);
+  const { hub, start, startTalk, attach, untilProgram, messagesOf, say } = await setUp(t);
+  const first = await startTalk();
+  const { sid } = first;
   const terminal = attach(sid);
   await untilProgram(1, terminal);
   for (const line of ['a', 'b', 'c']) typed(terminal, line);

@@ -5,6 +5,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { isDeepStrictEqual } from 'node:util';
 import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 
@@ -57,14 +58,11 @@ test('live text is sent in pieces, and the message is stored under the same id',
     release(word);
   }
   await hub.untilReady(session.id, 1);
-  assert.deepEqual(
-    deltas.map(({ text, offset, kind }) => [text, offset, kind]),
-    [
-      ['One', 0, 'text'],
-      [' two', 3, 'text'],
-      [' three.', 7, 'text'],
-    ],
-  );
+  assert.deepEqual(pluck(deltas, 'text', 'offset', 'kind'), [
+    ['One', 0, 'text'],
+    [' two', 3, 'text'],
+    [' three.', 7, 'text'],
+  ]);
   const stored = messages.find(({ localId }) => localId === deltas[0].id);
   assert.equal(stored.content.content.data.message.content[0].text, 'One two three.');
 });
@@ -275,10 +273,9 @@ test('a message that is sent now reaches an agent that takes messages during a t
   const { hub, session, calls, seqs, state, call } = await startWithQueue(t, STEERS, ['look at this', '/compact']);
   assert.equal(state().queue.steers, true);
   assert.deepEqual(await call({ action: 'send', seq: seqs[0] }), { success: true });
-  assert.deepEqual(
-    calls('_session/steering').map(({ prompt, _meta }) => [prompt, _meta.steering]),
-    [[[{ type: 'text', text: 'look at this' }], { idleBehavior: 'promptRequired' }]],
-  );
+  assert.deepEqual(pluck(calls('_session/steering'), 'prompt', '_meta.steering'), [
+    [[{ type: 'text', text: 'look at this' }], { idleBehavior: 'promptRequired' }],
+  ]);
   await hub.waitUntil(() => state().queuedMessages.length === 1, 'the message to leave the queue');
   assert.equal(hub.sessions.get(session.id).thinking, true);
   // A command of the agent is a turn of its own.

@@ -14,6 +14,11 @@ const text = (sessionUpdate, value, more = {}) => ({ sessionUpdate, content: { t
 const user = (value, more) => text('user_message_chunk', value, more);
 const agent = (value) => text('agent_message_chunk', value);
 
+/** A script with one session, which has a history. */
+const withHistory =
+  (history) =>
+  ({ dir }) => ({ initialize: LISTS, sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]], history });
+
 /** Starts a machine whose agent has the sessions of a script. `script` may depend on the directory. */
 async function setUpImport(t, makeScript, options = {}) {
   const fixture = await setUp(t);
@@ -25,13 +30,18 @@ async function setUpImport(t, makeScript, options = {}) {
   const list = (params = {}) => hub.call(app.machine.id, 'listAgentSessions', { agent: 'alpha', ...params });
   const importSession = (/** @type {any} */ id, /** @type {{directory?: string}} */ params = { directory: dir }) =>
     hub.call(app.machine.id, 'importAgentSession', { agent: 'alpha', id, ...params });
+  const importOld = async () => {
+    const { sessionId, error } = await importSession('old');
+    assert.ok(sessionId, error);
+    return sessionId;
+  };
   const messagesOf = (sid) => hub.sessions.get(sid).messages.map(({ content }) => shown(content));
   const untilImported = (sid, count) =>
     hub.waitUntil(() => {
       const { messages, metadata } = hub.sessions.get(sid);
       return messages.length >= count && metadata.alphaSessionId && metadata.importedMessages === undefined && metadata.summary;
     }, `${count} imported messages`);
-  return { ...fixture, app, list, importSession, messagesOf, untilImported };
+  return { ...fixture, app, list, importSession, importOld, messagesOf, untilImported };
 }
 
 const addSession = ({ scriptHome }, id) => writeFileSync(path.join(scriptHome, `${id}.session`), '{}');
@@ -184,13 +194,8 @@ test('a session with a message that is too long is opened: its history has a not
 });
 
 test('a history that is replayed again after the end of the bridge adds nothing', async (t) => {
-  const { hub, importSession, messagesOf, untilImported, calls, home } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 3 },
-  }));
-  const { sessionId, error } = await importSession('old');
-  assert.ok(sessionId, error);
+  const { hub, importSession, importOld, messagesOf, untilImported, calls, home } = await setUpImport(t, withHistory({ turns: 3 }));
+  const sessionId = await importOld();
   await untilImported(sessionId, 6);
   const stored = hub.sessions.get(sessionId);
   const before = messagesOf(sessionId);
@@ -213,11 +218,7 @@ test('a history that is replayed again after the end of the bridge adds nothing'
 const readState = (file) => JSON.parse(readFileSync(file, 'utf8'));
 
 test('a second import after the session was deleted at the hub imports it again', async (t) => {
-  const { hub, importSession, untilImported, list } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 2 },
-  }));
+  const { hub, importSession, untilImported, list } = await setUpImport(t, withHistory({ turns: 2 }));
   const { sessionId } = await importSession('old');
   await untilImported(sessionId, 4);
   const { hostPid } = hub.sessions.get(sessionId).metadata;
@@ -231,11 +232,7 @@ test('a second import after the session was deleted at the hub imports it again'
 });
 
 test('an unknown session, a session elsewhere and a hostile id are refused, and leave no session at the hub', async (t) => {
-  const { hub, importSession } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir }]],
-    history: { turns: 1 },
-  }));
+  const { hub, importSession } = await setUpImport(t, withHistory({ turns: 1 }));
   const before = hub.sessions.size;
   assert.match((await importSession('gone')).error, /^node cannot open a session: Session not found: gone/);
   assert.match((await importSession('gone', {})).error, /lists no session gone in the directories/);
@@ -246,11 +243,7 @@ test('an unknown session, a session elsewhere and a hostile id are refused, and 
 });
 
 test('two imports of a session at once start it once', async (t) => {
-  const { hub, importSession, untilImported } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 5, waitMs: 20 },
-  }));
+  const { hub, importSession, untilImported } = await setUpImport(t, withHistory({ turns: 5, waitMs: 20 }));
   const before = hub.sessions.size;
   const [first, second] = await Promise.all([importSession('old'), importSession('old')]);
   assert.deepEqual(first, second);
@@ -259,13 +252,8 @@ test('two imports of a session at once start it once', async (t) => {
 });
 
 test('an import that was killed in the middle continues, and stores each message once and in order', async (t) => {
-  const { hub, importSession, messagesOf, untilImported, app, setScript } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 200, waitMs: 10 },
-  }));
-  const { sessionId, error } = await importSession('old');
-  assert.ok(sessionId, error);
+  const { hub, importOld, messagesOf, untilImported, app, setScript } = await setUpImport(t, withHistory({ turns: 200, waitMs: 10 }));
+  const sessionId = await importOld();
   const stored = hub.sessions.get(sessionId);
   await hub.waitUntil(() => stored.messages.length > 20, 'the first messages');
   process.kill(stored.metadata.hostPid, 'SIGKILL');
@@ -277,22 +265,20 @@ test('an import that was killed in the middle continues, and stores each message
   await untilImported(sessionId, 400);
   assert.deepEqual(
     messagesOf(sessionId).map((line) => line.trim()),
-    Array.from({ length: 200 }, (_, index) => [`user: Question ${index + 1}`, `Answer ${index + 1}`]).flat(),
+    turnsOf(200),
   );
 });
+
+/** The lines of the first turns of a history. */
+const turnsOf = (count) => Array.from({ length: count }, (_, index) => [`user: Question ${index + 1}`, `Answer ${index + 1}`]).flat();
 
 /** The place of the record that the agent receives a message. */
 const startOf = ({ messages }, { id }) =>
   messages.findIndex(({ content }) => content.content.data?.queued?.some((change) => change.id === id && change.change === 'started'));
 
 test('a message that is written during an import is queued, and follows the history', async (t) => {
-  const { hub, importSession, messagesOf, calls } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 100, waitMs: 20 },
-  }));
-  const { sessionId, error } = await importSession('old');
-  assert.ok(sessionId, error);
+  const { hub, importOld, messagesOf, calls } = await setUpImport(t, withHistory({ turns: 100, waitMs: 20 }));
+  const sessionId = await importOld();
   const stored = hub.sessions.get(sessionId);
   const [sent, canceled] = [hub.postMessage(sessionId, 'Meanwhile.'), hub.postMessage(sessionId, 'Never mind.')];
   await hub.waitUntil(() => stored.agentState.queuedMessages?.length === 2, 'the queue');
@@ -318,13 +304,8 @@ test('a message that is written during an import is queued, and follows the hist
 });
 
 test('an agent that crashes in the replay is started again by the next message, after which the history is complete', async (t) => {
-  const { hub, importSession, messagesOf, prompt } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 100, waitMs: 10, crashAfter: 60 },
-  }));
-  const { sessionId, error } = await importSession('old');
-  assert.ok(sessionId, error);
+  const { hub, importOld, messagesOf, prompt } = await setUpImport(t, withHistory({ turns: 100, waitMs: 10, crashAfter: 60 }));
+  const sessionId = await importOld();
   const isLine = (/** @type {RegExp} */ pattern) => messagesOf(sessionId).some((line) => pattern.test(line));
   await hub.waitUntil(() => isLine(/ended unexpectedly|did not start/), 'the reason');
   const sent = prompt(sessionId, [{ say: 'Complete.' }]);
@@ -338,20 +319,15 @@ test('an agent that crashes in the replay is started again by the next message, 
   const imported = messagesOf(sessionId).filter((line) => /^(user: Question|Answer) \d+/.test(line.trim()));
   assert.deepEqual(
     imported.map((line) => line.trim()),
-    Array.from({ length: 100 }, (_, index) => [`user: Question ${index + 1}`, `Answer ${index + 1}`]).flat(),
+    turnsOf(100),
   );
 });
 
 test('a history of 5,000 messages is stored by a process that has less memory than the history', async (t) => {
   limitHeap(t, 64);
   // The history has 100 MB.
-  const { hub, importSession, untilImported } = await setUpImport(t, ({ dir }) => ({
-    initialize: LISTS,
-    sessions: [[{ sessionId: 'old', cwd: dir, title: 'Old' }]],
-    history: { turns: 2500, size: 40_000 },
-  }));
-  const { sessionId, error } = await importSession('old');
-  assert.ok(sessionId, error);
+  const { hub, importOld, untilImported } = await setUpImport(t, withHistory({ turns: 2500, size: 40_000 }));
+  const sessionId = await importOld();
   const stored = hub.sessions.get(sessionId);
   const { hostPid } = stored.metadata;
   const imported = [];

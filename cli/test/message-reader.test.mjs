@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { createMessageReader } from '../src/message-reader.mjs';
 
 /** Reads a text in chunks of a size. */
@@ -47,19 +48,13 @@ test('a line above the limit is skipped with its id and kind, and the next line 
   for (const chunkSize of [7, 600, 10_000]) {
     const { messages, skipped } = await read(lines.join('\n'), { maxBytes: 400, chunkSize });
     assert.deepEqual(messages, [{ replaced: 3 }, { a: 1 }]);
-    assert.deepEqual(
-      skipped.map(({ id, kind }) => [id, kind]),
-      [
-        [3, 'result'],
-        ['a', 'method'],
-        [undefined, 'method'],
-        [undefined, undefined],
-      ],
-    );
-    assert.deepEqual(
-      skipped.map(({ bytes }) => bytes),
-      lines.slice(0, 4).map((line) => line.length),
-    );
+    assert.deepEqual(pluck(skipped, 'id', 'kind'), [
+      [3, 'result'],
+      ['a', 'method'],
+      [undefined, 'method'],
+      [undefined, undefined],
+    ]);
+    assert.deepEqual(pluck(skipped, 'bytes'), pluck(lines.slice(0, 4), 'length'));
   }
 });
 

@@ -212,9 +212,7 @@ test('a CLI whose token or request for access is refused, or whose arguments are
   for (const agent of ['qwen', 'missing']) assert.deepEqual(await runUnpaired(forLaunchd, '--agent', agent).exit, [0, null], agent);
 });
 
-test('a CLI at a terminal whose device is revoked pairs again and continues its session', {
-  skip: !hasPseudoTerminal,
-}, async (t) => {
+test('a CLI at a terminal whose device is revoked pairs again and continues its session', { skip: !hasPseudoTerminal }, async (t) => {
   const { hub, startAtTerminal } = await setUpProcess(t, 'qwen');
   const terminal = startAtTerminal('--agent', 'qwen');
   hub.decide((await hub.untilAccessRequested()).code, 'approve');

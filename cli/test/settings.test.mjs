@@ -241,10 +241,7 @@ test('an agent without modes has the modes of the bridge', async (t) => {
   prompt(session.id, askToRun('b', 'ls'));
   await hub.call(session.id, 'permission', { id: await untilRequest(session.id), approved: false });
   await hub.untilReady(session.id, 2);
-  assert.deepEqual(
-    calls('answer').map(({ outcome }) => outcome.optionId),
-    ['yes', 'no'],
-  );
+  assert.deepEqual(pluck(calls('answer'), 'outcome.optionId'), ['yes', 'no']);
 });
 
 test('Claude Code is started without the permission to skip requests if it would refuse to start', () => {

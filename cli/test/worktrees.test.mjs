@@ -14,10 +14,8 @@ import { setUp } from './support/setup.mjs';
 
 /** A repository with worktrees of these names, of which `used` has a session. `run` runs the command with answers to its questions. */
 async function setUpWorktrees(t, names) {
-  const { hub, dir, git, write, home } = await setUp(t);
-  write('a.txt', 'a\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { hub, dir, git, commit, home } = await setUp(t);
+  commit({ 'a.txt': 'a\n' });
   const [used] = names;
   for (const name of names) await openWorktree({ directory: dir, directories: [dir], name });
   const client = new HubClient({ hub: hub.url, token: TOKEN });

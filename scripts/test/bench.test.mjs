@@ -12,6 +12,7 @@ import { readOptions } from '../../bench/lib/options.mjs';
 import { cpuSeconds } from '../../bench/lib/processes.mjs';
 import { rankOfInterval, ratioOf } from '../../bench/lib/ratio.mjs';
 import { formatRows, makeRow } from '../../bench/lib/report.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 const slicesOf = (...times) => times.map((cpuMs) => ({ cpuMs }));
 
@@ -176,14 +177,11 @@ test('a row without CPU time or without a hub has no ratio and no verdict', () =
 test('--compare measures the floor and two builds in more slices', () => {
   const { compared, workers, names } = readOptions(['--compare', 'one', 'two']);
   assert.deepEqual(compared, [resolve('one'), resolve('two')]);
-  assert.deepEqual(
-    workers.map(({ name, kind, build }) => [name, kind, build]),
-    [
-      ['floor', 'floor', undefined],
-      ['A', 'hub', resolve('one')],
-      ['B', 'hub', resolve('two')],
-    ],
-  );
+  assert.deepEqual(pluck(workers, 'name', 'kind', 'build'), [
+    ['floor', 'floor', undefined],
+    ['A', 'hub', resolve('one')],
+    ['B', 'hub', resolve('two')],
+  ]);
   assert.ok(!names.includes('load') && names.includes('rpc'));
   for (const quick of [false, true]) assert.ok(scheduleOf({ quick, compares: true }).turns > scheduleOf({ quick }).turns);
 });

@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
 import { parse } from 'smol-toml';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { changesBetween } from '../product/deploy/changelog.mjs';
 import { makeConfig, mergeDeployment } from '../product/deploy/config.mjs';
 import { inProject } from '../lib/paths.mjs';
@@ -51,14 +52,11 @@ test('a deployment with several databases binds each, in the order of their numb
   const ids = ['1', '2', '3'].map((digit) => `${ID.slice(0, -1)}${digit}`);
   const config = configOf(TOML, 'staging', { databaseId: ids[0], moreDatabaseIds: ids.slice(1), databases: 3 });
   const name = 'session-gateway-hub-staging';
-  assert.deepEqual(
-    config.d1_databases.map(({ binding, database_name, database_id }) => [binding, database_name, database_id]),
-    [
-      ['DB', name, ids[0]],
-      ['DB_2', `${name}-2`, ids[1]],
-      ['DB_3', `${name}-3`, ids[2]],
-    ],
-  );
+  assert.deepEqual(pluck(config.d1_databases, 'binding', 'database_name', 'database_id'), [
+    ['DB', name, ids[0]],
+    ['DB_2', `${name}-2`, ids[1]],
+    ['DB_3', `${name}-3`, ids[2]],
+  ]);
 });
 
 test('a deployment without the access token is refused, and the local hub reads all variables of .dev.vars', () => {

@@ -6,6 +6,7 @@ import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { json } from 'node:stream/consumers';
 import test from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { hubAccess, requestAsOperator } from '../product/namespace/operator.mjs';
 import { UsageError } from '../lib/errors.mjs';
 import { checkExport, exportNamespace, importNamespace } from '../product/namespace/export.mjs';
@@ -36,10 +37,7 @@ test('an export is read and an import is sent in chunks, and both report their p
   await importNamespace(hub, { file, ...(await checkExport(file)) }, false, update);
   const [begin, ...chunks] = sent;
   assert.deepEqual([begin, chunks.pop()], [{ step: 'begin' }, { step: 'end' }]);
-  assert.deepEqual(
-    chunks.map(({ rows }) => rows.length),
-    [500, 500, 200],
-  );
+  assert.deepEqual(pluck(chunks, 'rows.length'), [500, 500, 200]);
   assert.deepEqual(
     chunks.flatMap(({ rows }) => rows),
     ROWS,

@@ -5,6 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import test from 'node:test';
 import { Validator } from '@seriousme/openapi-schema-validator';
 import { parse } from 'yaml';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { inProject } from '../lib/paths.mjs';
 import { ROUTES } from './support/routes.mjs';
 
@@ -85,11 +86,7 @@ test('every operation has its parameters, its token and its error responses', ()
     const parameters = [...(item.parameters ?? []), ...(operation.parameters ?? [])].map(resolve);
     const inPath = parameters.filter((parameter) => parameter.in === 'path');
     const wanted = [...path.matchAll(/\{([^}]+)\}/g)].map(([, name]) => name);
-    assert.deepEqual(
-      inPath.map(({ name }) => name),
-      wanted,
-      id,
-    );
+    assert.deepEqual(pluck(inPath, 'name'), wanted, id);
 
     const statuses = Object.keys(operation.responses);
     const isPublic = PUBLIC_ROUTES.includes(`${method.toUpperCase()} ${path}`);

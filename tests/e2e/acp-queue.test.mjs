@@ -10,8 +10,7 @@ import { readConversation, startAgent } from './lib/agent.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Starts a session, and returns functions that read and change it. */
 async function startSession(t, namespace) {

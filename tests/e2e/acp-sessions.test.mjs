@@ -15,8 +15,7 @@ import { start } from './lib/children.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 const ENTRY = path.join(ROOT, 'cli', 'index.mjs');
 

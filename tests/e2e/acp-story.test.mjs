@@ -4,13 +4,14 @@ import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, test } from 'node:test';
 import { SCRIPTED_AGENT } from '../../cli/test/support/setup.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { Repository, temporaryFolder } from './lib/git.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 const SCRIPT = {
   initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {} } } },
@@ -37,9 +38,7 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
     args: ['--', process.execPath, SCRIPTED_AGENT],
   });
   const web = hub.web('acp');
-  const feed = await web.openSocket({ sessionId: id });
-  t.after(() => feed.close());
-  await feed.waitForGreeting();
+  const feed = await openFeed(t, web, 'socket', { sessionId: id });
   const postAction = (action, body = {}) => web.post(`/api/sessions/${id}/${action}`, body);
   const sendPrompt = (steps) => postAction('messages', { text: JSON.stringify(steps) });
 
@@ -62,15 +61,9 @@ test('a coding agent is prompted, approved, set to its own mode, archived and re
   await feed.next(isReady, 'the agent to be ready');
   assert.deepEqual(await readConversation(web, id), ['I will look.', '> ls', '= a.txt', 'Done.']);
   const session = await web.readSession(id);
-  assert.deepEqual(
-    session.todos.map(({ content: text, status }) => [text, status]),
-    [['Look', 'in_progress']],
-  );
+  assert.deepEqual(pluck(session.todos, 'content', 'status'), [['Look', 'in_progress']]);
   assert.equal(session.agentState.completedRequests['call-1'].status, 'approved');
-  assert.deepEqual(
-    session.metadata.modes.map((mode) => mode.id),
-    ['ask', 'reader', 'yolo'],
-  );
+  assert.deepEqual(pluck(session.metadata.modes, 'id'), ['ask', 'reader', 'yolo']);
 
   assert.deepEqual((await postAction('permission-mode', { mode: 'reader' })).status, 200);
   assert.equal((await web.readSession(id)).permissionMode, 'reader');
@@ -113,9 +106,7 @@ test('a permission request waits while the hub restarts', async (t) => {
   await waitForRequest(before, 'ls');
   before.close();
   await hub.restart();
-  const after = await web.openSocket({ sessionId: id });
-  t.after(() => after.close());
-  await after.waitForGreeting();
+  await openFeed(t, web, 'socket', { sessionId: id });
   await eventually(async () => (await web.post(`/api/sessions/${id}/permissions/call-1/approve`, {})).status === 200, 'the answer');
   await eventually(async () => (await readConversation(web, id)).includes('Allowed.'), 'the end of the turn');
   assert.equal((await web.readSession(id)).agentState.completedRequests['call-1'].status, 'approved');

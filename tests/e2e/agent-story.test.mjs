@@ -1,33 +1,28 @@
-/** The example agent with the real hub: start, commands, permission requests, restart, and end. */
+/** The example agent with the real hub: start, commands, permission requests, and end. examples/shell-agent/test has more. */
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
-import { eventually } from '../../scripts/lib/await.mjs';
-import { connectCli } from '../../scripts/product/clients/cli.mjs';
-import { EXAMPLE, isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
-import { start } from './lib/children.mjs';
-import { Repository, temporaryFolder } from './lib/git.mjs';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
+import { openFeed } from './lib/channels.mjs';
+import { isReady, partOf, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
+import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Starts an agent in a new repository, and opens a feed of its session. */
 async function startInRepository(t, namespace, args = []) {
   const repository = new Repository(t);
   repository.write('hello.txt', 'Hello from the repository\n');
   repository.commit('first');
-  const home = temporaryFolder(t);
-  const agent = await startAgent(t, hub, { dir: repository.folder, home, namespace, args });
+  const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
-  const feed = await web.openSocket({ sessionId: agent.sessionId });
-  t.after(() => feed.close());
-  await feed.waitForGreeting();
+  const feed = await openFeed(t, web, 'socket', { sessionId: agent.sessionId });
   const send = (text) => web.post(`/api/sessions/${agent.sessionId}/messages`, { text });
   const readSession = () => web.readSession(agent.sessionId);
-  return { repository, home, agent, web, feed, send, readSession };
+  return { repository, agent, web, feed, send, readSession };
 }
 
 for (const [how, args] of /** @type {any[]} */ ([
@@ -48,10 +43,7 @@ for (const [how, args] of /** @type {any[]} */ ([
     assert.deepEqual([session.active, session.tag, session.mode], [true, `${repository.folder}#${installationId}`, 'remote']);
     assert.deepEqual([folder, name, machineId], [repository.folder, 'My agent', agent.machineId]);
     const { machines } = (await web.get('/api/machines')).body;
-    assert.deepEqual(
-      machines.map(({ id, active }) => [id, active]),
-      [[agent.machineId, true]],
-    );
+    assert.deepEqual(pluck(machines, 'id', 'active'), [[agent.machineId, true]]);
 
     assert.equal((await send('cat hello.txt && echo done > result.txt')).status, 200);
     await feed.next(({ data }) => data?.thinking === true, 'the agent to think');
@@ -64,18 +56,12 @@ for (const [how, args] of /** @type {any[]} */ ([
     assert.deepEqual(texts, ['> cat hello.txt && echo done > result.txt', '= Hello from the repository', 'Exit code 0.']);
 
     const status = (await web.get(`/api/sessions/${agent.sessionId}/git-status`)).body;
-    assert.deepEqual(
-      status.files.map((file) => [file.path, file.status]),
-      [['result.txt', 'untracked']],
-    );
+    assert.deepEqual(pluck(status.files, 'path', 'status'), [['result.txt', 'untracked']]);
 
     await send('/todo add Write the tests');
     await feed.next(({ data }) => data?.todos?.length === 1, 'the todo');
     await feed.next(isReady, 'the agent to be ready again');
-    assert.deepEqual(
-      (await readSession()).todos.map(({ content, status: state }) => [content, state]),
-      [['Write the tests', 'pending']],
-    );
+    assert.deepEqual(pluck((await readSession()).todos, 'content', 'status'), [['Write the tests', 'pending']]);
     const [summary] = (await web.get('/api/sessions')).body.sessions;
     assert.deepEqual(summary.todoProgress, { completed: 0, total: 1 });
 
@@ -126,51 +112,4 @@ test('an agent runs a command only after its permission request is approved', as
   assert.equal(await readStatus(pendingId), 'canceled');
   assert.deepEqual((await readSession()).agentState.requests, {});
   for (const file of ['refused.txt', 'never.txt']) assert.equal(existsSync(path.join(repository.folder, file)), false, file);
-});
-
-test('a restarted agent continues its session', async (t) => {
-  const args = ['--auto-approve', '--no-machine'];
-  const { repository, home, agent, web, feed, send } = await startInRepository(t, 'again', args);
-  await send('echo one');
-  await feed.next(isReady, 'the agent to be ready');
-  await agent.end();
-  const second = await startAgent(t, hub, { dir: repository.folder, home, namespace: 'again', args });
-  assert.equal(second.sessionId, agent.sessionId);
-  await send('echo two');
-  await feed.next(isReady, 'the agent to be ready');
-  const texts = await readConversation(web, agent.sessionId);
-  assert.deepEqual(texts, ['> echo one', '= one', 'Exit code 0.', '> echo two', '= two', 'Exit code 0.']);
-});
-
-test('an agent reconnects after a restart of the hub and handles missed messages', async (t) => {
-  const restartedHub = await startHub();
-  t.after(() => restartedHub.stop());
-  const repository = new Repository(t);
-  const { sessionId } = await startAgent(t, restartedHub, { dir: repository.folder, args: ['--auto-approve', '--no-machine'] });
-  const web = restartedHub.web();
-  assert.equal((await web.readSession(sessionId)).active, true);
-  await restartedHub.restart();
-  const feed = await web.openSocket({ sessionId });
-  t.after(() => feed.close());
-  const response = await web.post(`/api/sessions/${sessionId}/messages`, { text: 'echo still here' });
-  assert.equal(response.status, 200, response.text);
-  await feed.next(isReady, 'the agent to be ready', 60_000);
-  assert.deepEqual(await readConversation(web, sessionId), ['> echo still here', '= still here', 'Exit code 0.']);
-});
-
-test('an agent waits while another computer serves its session, and then runs what waits', async (t) => {
-  const { repository, home, agent, web, send } = await startInRepository(t, 'computers', ['--auto-approve']);
-  await agent.end();
-  const other = await connectCli(t, hub, { namespace: 'computers', auth: { sessionId: agent.sessionId, installationId: 'other' } });
-  await other.keepAlive(agent.sessionId);
-  const env = { CLI_API_TOKEN: hub.token('computers'), SHELL_AGENT_HOME: home };
-  const command = [EXAMPLE, '--dir', repository.folder, '--hub', hub.url, '--auto-approve'];
-  const { lines } = start(t, 'the agent', process.execPath, command, { env });
-  await lines.first((line) => line.includes(`Another computer serves the session ${agent.sessionId}.`), 'the refusal');
-  assert.equal((await send('echo once')).status, 200);
-  other.close();
-  await lines.first((line) => line === `session ${agent.sessionId}`, 'the session');
-  const readOutputs = async () => (await readConversation(web, agent.sessionId)).filter((line) => line === '= once');
-  await eventually(async () => (await readOutputs()).length > 0, 'the output');
-  assert.deepEqual(await readOutputs(), ['= once']);
 });

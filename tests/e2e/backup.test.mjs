@@ -8,6 +8,7 @@ import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { test } from 'node:test';
 import { isDeepStrictEqual, promisify } from 'node:util';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { LOCAL_COMMAND_ENV, wranglerCommand } from '../../scripts/product/hub/wrangler.mjs';
 import { openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
@@ -74,10 +75,7 @@ test('every row of an exported database with large rows is restored into an empt
     assert.ok(Math.max(...lengths) > 120_000, `${column}: ${lengths}`);
   }
   assert.ok(original.length >= 20, `${original.length} tables, indexes and triggers`);
-  assert.deepEqual(
-    restored.map(({ name }) => name),
-    original.map(({ name }) => name),
-  );
+  assert.deepEqual(pluck(restored, 'name'), pluck(original, 'name'));
   for (const [i, { name, sql, rows }] of original.entries()) {
     assert.equal(restored[i].sql, sql, name);
     // `deepEqual` would print the large rows.
@@ -87,8 +85,7 @@ test('every row of an exported database with large rows is restored into an empt
 
 /** Runs a hub, stores large rows of several tables in its database, and copies the database into the state of a wrangler project. */
 async function fillDatabase(t, project) {
-  const hub = await startHub();
-  t.after(() => hub.stop());
+  const hub = await startHub(t);
   const metadata = { path: '/code', host: 'box', note: textToEscape(300_000) };
   const { session, cli } = await liveSession(t, hub, { namespace: 'backup', tag: 'large', metadata });
   await openFeed(t, hub.web('backup'), 'socket', { all: 'true', sessionId: session.id });

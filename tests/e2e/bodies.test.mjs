@@ -7,8 +7,7 @@ import { after, describe, test } from 'node:test';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 const MIB = 1024 * 1024;
 

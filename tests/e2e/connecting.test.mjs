@@ -3,18 +3,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, describe, test } from 'node:test';
-import { Recorder, deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
+import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { Cli, connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { CLOCK_WORKER, KV_TABLE, startHub } from './lib/hub.mjs';
+import { SOCKET, openRawSocket } from './lib/raw-socket.mjs';
 
-const SOCKET = '/socket.io/?EIO=4&transport=websocket';
 const OTHER_ORIGIN = 'https://elsewhere.example';
 const ALLOWED_ORIGIN = 'https://console.example';
 
-const hub = await startHub({ vars: { CORS_ORIGINS: ALLOWED_ORIGIN }, wrappers: CLOCK_WORKER });
-const hostHub = await startHub({ vars: { NAMESPACE_ROUTING: 'host' } });
-const singleHub = await startHub({ vars: { NAMESPACE_ROUTING: 'single:solo' } });
-after(() => Promise.all([hub.stop(), hostHub.stop(), singleHub.stop()]));
+const hub = await startHub({ after }, { vars: { CORS_ORIGINS: ALLOWED_ORIGIN }, wrappers: CLOCK_WORKER });
+const hostHub = await startHub({ after }, { vars: { NAMESPACE_ROUTING: 'host' } });
+const singleHub = await startHub({ after }, { vars: { NAMESPACE_ROUTING: 'single:solo' } });
 
 /** For each way to connect: the hub, and the options of a CLI. */
 const CONNECTION_METHODS = {
@@ -26,32 +25,6 @@ const CONNECTION_METHODS = {
   'a hub of one namespace, with the token in CONNECT': { target: singleHub, namespace: 'solo', tokenIn: 'connect' },
   'a hub of one namespace, with the token in a header': { target: singleHub, namespace: 'solo', tokenIn: 'header' },
 };
-
-/** A plain WebSocket to the CLI endpoint, for frames that the official client never sends. */
-async function openRawSocket(t, target, { headers = {}, query = '' } = {}) {
-  const socket = new WebSocket(`${target.url.replace(/^http/, 'ws')}${SOCKET}${query}`, /** @type {any} */ ({ headers }));
-  const frames = new Recorder('the frames of the raw socket');
-  const closed = deferred();
-  socket.onclose = ({ code, reason }) => {
-    frames.end(`the socket was closed with ${code} ${reason}`);
-    closed.resolve({ code, reason });
-  };
-  const opened = new Promise((resolve, reject) => {
-    socket.onopen = resolve;
-    socket.onerror = () => reject(new Error('The upgrade was refused.'));
-  });
-  socket.onmessage = ({ data }) => frames.push(data);
-  t.after(() => socket.close());
-  await withTimeout(opened, 'the raw socket to open');
-  return {
-    frames,
-    send: (data) => socket.send(data),
-    /** Waits for the hub's close frame; the local runtime closes the TCP connection some time later. */
-    waitForCloseFrame: (what) => eventually(() => socket.readyState >= WebSocket.CLOSING, what),
-    /** Waits until the socket is closed, and returns the code and reason of the hub's close frame. */
-    waitForClose: () => withTimeout(closed.promise, 'the socket to be closed'),
-  };
-}
 
 /** Connects a CLI that the hub refuses, and returns the message of the CONNECT_ERROR. */
 async function readConnectError(t, target, options) {
@@ -127,8 +100,7 @@ describe('CONNECT', () => {
   });
 
   test('with a wrong token counts for its address as a request does: after 100 in a minute, only valid tokens are accepted', async (t) => {
-    const limited = await startHub();
-    t.after(() => limited.stop());
+    const limited = await startHub(t);
     const refusals = Array.from({ length: 100 }, (_, number) => readConnectError(t, limited, { token: `wrong-${number}` }));
     await Promise.all(refusals);
     assert.equal((await limited.web('team', 'wrong').get('/api/sessions')).status, 429);
@@ -202,8 +174,7 @@ describe('a socket without a token', { concurrency: true }, () => {
   });
 
   test('that is terminated logs no error', async (t) => {
-    const ownHub = await startHub();
-    t.after(() => ownHub.stop());
+    const ownHub = await startHub(t);
     // `upgrade` terminates the connection after the response.
     for (let count = 0; count < 10; count += 1) {
       assert.equal((await ownHub.web().upgrade(SOCKET, { authorize: false })).status, 101);
@@ -270,8 +241,7 @@ describe('a socket that never sends CONNECT', () => {
   });
 
   test('leaves no data in the object that it created by its host name', async (t) => {
-    const ownHub = await startHub({ vars: { NAMESPACE_ROUTING: 'host' }, wrappers: CLOCK_WORKER });
-    t.after(() => ownHub.stop());
+    const ownHub = await startHub(t, { vars: { NAMESPACE_ROUTING: 'host' }, wrappers: CLOCK_WORKER });
     const socket = await openRawSocket(t, ownHub);
     // The namespace is the first label of the host name `127.0.0.1`.
     await ownHub.advance('127', 10_000);

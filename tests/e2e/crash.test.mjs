@@ -31,8 +31,7 @@ const EARLY_KILL_MS = 200;
 /** The longest time from the moment when all clients have resumed to a late kill. */
 const LATE_KILL_MS = 1_000;
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Creates a session whose CLI sends only keep-alives, a session without a CLI, and a machine. */
 async function addIdleClients(loadTest, namespace) {

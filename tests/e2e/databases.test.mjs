@@ -1,29 +1,20 @@
 /** A hub with three databases by its commands, in the real runtime: the list, a move under load, and a deletion. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
-import path from 'node:path';
 import { after, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
-import { ROOT, startHub } from './lib/hub.mjs';
+import { startHub } from './lib/hub.mjs';
+import { runScript } from './lib/product-script.mjs';
 
 const BINDINGS = ['DB', 'DB_2', 'DB_3'];
 
-const hub = await startHub({ databases: 3, vars: { DATABASES_CLOSED: 'DB_3' } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { databases: 3, vars: { DATABASES_CLOSED: 'DB_3' } });
 
 /** Runs a command that must succeed. Returns its output. @param {string} script @param {string[]} args */
 async function succeed(script, ...args) {
-  // A variable of npx would look like an option that npm did not pass.
-  const { npm_config_yes: _, ...env } = process.env;
-  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', 'product', `${script}.mjs`), ...args, '--hub', hub.url], {
-    env: { ...env, CLI_API_TOKEN: hub.token() },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data));
-  const code = await new Promise((resolve) => child.on('close', resolve));
+  const { code, output } = await runScript(hub, script, args);
   assert.equal(code, 0, output);
   return output;
 }
@@ -80,7 +71,7 @@ test('a namespace moves while its CLI sends, every message is there once, and a 
   assert.deepEqual(await databasesWith('sessions', 'team'), [to]);
   const messages = await readMessages('team', session.id);
   assert.deepEqual(
-    messages.slice(300).map(({ localId }) => localId),
+    pluck(messages.slice(300), 'localId'),
     Array.from({ length: sent }, (_, number) => `load-${number}`),
   );
   assert.equal((await cli.sendMessage(session.id, 'after')).ok, true);
@@ -89,14 +80,11 @@ test('a namespace moves while its CLI sends, every message is there once, and a 
   assert.deepEqual(await databasesWith('sessions', 'team'), ['DB_3']);
   assert.equal((await readMessages('team', session.id)).length, 301 + sent);
   const list = JSON.parse(await succeed('databases', 'list', '--json'));
-  assert.deepEqual(
-    list.map(({ name, namespaces, isOpen }) => [name, namespaces, isOpen]),
-    [
-      ['DB', 0, true],
-      ['DB_2', 0, true],
-      ['DB_3', 1, false],
-    ],
-  );
+  assert.deepEqual(pluck(list, 'name', 'namespaces', 'isOpen'), [
+    ['DB', 0, true],
+    ['DB_2', 0, true],
+    ['DB_3', 1, false],
+  ]);
   assert.ok(list.every(({ bytes, percent }) => bytes > 50_000 && percent > 0 && percent < 1));
   assert.match(await succeed('databases', 'list'), /^DATABASE +SIZE +OF 10 GB +NAMESPACES +ACCEPTS NEW\nDB +\d/);
 

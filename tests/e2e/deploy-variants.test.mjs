@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { assertDeployed, MIGRATIONS, NAME, readDeployments, run, startHealth, startPlatform } from './lib/deployment.mjs';
 import { ACCOUNT } from './lib/fake-platform.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -9,8 +10,7 @@ import { startHub } from './lib/hub.mjs';
 describe('npm run deploy', { concurrency: 3 }, () => {
   test('tests a new hub with all checks of the smoke test', async (t) => {
     const place = await startPlatform(t);
-    const hub = await startHub();
-    t.after(() => hub.stop());
+    const hub = await startHub(t);
     place.platform.onUpload = (_, { secrets }) => hub.restart({ CLI_API_TOKEN: secrets.get('CLI_API_TOKEN') });
     const { code, output } = await run(place, ['deploy', '--address', hub.url]);
     assert.equal(code, 0, output);
@@ -34,13 +34,10 @@ describe('npm run deploy', { concurrency: 3 }, () => {
       const { code, output } = await deploy(...args);
       assert.equal(code, 0, output);
     }
-    assert.deepEqual(
-      [...platform.databases.values()].map(({ name, options }) => [name, options.primary_location_hint]),
-      [
-        [NAME, undefined],
-        [`${NAME}-staging`, 'weur'],
-      ],
-    );
+    assert.deepEqual(pluck([...platform.databases.values()], 'name', 'options.primary_location_hint'), [
+      [NAME, undefined],
+      [`${NAME}-staging`, 'weur'],
+    ]);
     const [production, tests] = [NAME, `${NAME}-staging`].map((name) => platform.workers.get(name));
     const bindingOf = (worker, name) => worker.metadata.bindings.find((binding) => binding.name === name);
     assert.equal(bindingOf(tests, 'HUB_LOCATION').text, 'weur');
@@ -79,14 +76,11 @@ describe('npm run deploy', { concurrency: 3 }, () => {
     for (const args of [['--databases', '3'], []]) {
       const { code, output } = await deploy(...args);
       assert.equal(code, 0, output);
-      assert.deepEqual(
-        [...platform.databases.values()].map(({ name }) => name),
-        [NAME, `${NAME}-2`, `${NAME}-3`],
-      );
+      assert.deepEqual(pluck([...platform.databases.values()], 'name'), [NAME, `${NAME}-2`, `${NAME}-3`]);
     }
     const bindings = platform.workers.get(NAME).metadata.bindings.filter(({ type }) => type === 'd1');
     assert.deepEqual(
-      bindings.map(({ name, id }) => [name, id]),
+      pluck(bindings, 'name', 'id'),
       [...platform.databases.keys()].map((id, index) => [index === 0 ? 'DB' : `DB_${index + 1}`, id]),
     );
     for (const { sqlite } of platform.databases.values()) {

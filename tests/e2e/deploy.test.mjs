@@ -11,8 +11,7 @@ import { startHub } from './lib/hub.mjs';
 describe('npm run deploy', { concurrency: 3 }, () => {
   test('deploys a hub, tests it, and prints its secret once; a second run is an update', async (t) => {
     const place = await startPlatform(t);
-    const hub = await startHub();
-    t.after(() => hub.stop());
+    const hub = await startHub(t);
     place.platform.onUpload = (_, { secrets }) => hub.restart({ CLI_API_TOKEN: secrets.get('CLI_API_TOKEN') });
 
     const first = await run(place, ['deploy', '--no-smoke', '--address', hub.url]);

@@ -10,6 +10,7 @@ import { cpSync, existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, 
 import net from 'node:net';
 import path from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { findUpToDateBuild } from '../../scripts/build/build.mjs';
 import { ROOT, TOOLS_DIR } from '../../scripts/lib/paths.mjs';
 import { eventually, withTimeout } from '../../scripts/lib/await.mjs';
@@ -179,13 +180,8 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     const web = hub.web('team', auth.body.token);
 
     const { session, cli } = await liveSession(t, hub, { namespace: 'team', tag: '/code/dev' });
-    const feed = await web.openStream({ sessionId: session.id });
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
-    assert.deepEqual(
-      (await web.get('/api/sessions')).body.sessions.map(({ id, active }) => [id, active]),
-      [[session.id, true]],
-    );
+    const feed = await openFeed(t, web, 'stream', { sessionId: session.id });
+    assert.deepEqual(pluck((await web.get('/api/sessions')).body.sessions, 'id', 'active'), [[session.id, true]]);
 
     const sent = await web.post(`/api/sessions/${session.id}/messages`, { text: 'hello' });
     assert.equal(sent.body.message?.seq, 1, sent.text);
@@ -260,10 +256,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
     assert.deepEqual(await withTimeout(hub.exited, 'its end'), [137, null]);
     hub = await clone.startDev(port);
     assert.ok(hasEnded(wranglerPid));
-    assert.deepEqual(
-      (await hub.web().get('/api/sessions')).body.sessions.map(({ id }) => id),
-      [session.id],
-    );
+    assert.deepEqual(pluck((await hub.web().get('/api/sessions')).body.sessions, 'id'), [session.id]);
   });
 
   test('restarts wrangler after its runtime was killed and does not answer', async () => {
@@ -281,10 +274,7 @@ describe('npm run dev', { skip: process.platform === 'win32' }, () => {
       'an answer',
       60_000,
     );
-    assert.deepEqual(
-      answer.body.sessions.map(({ id }) => id),
-      before.map(({ id }) => id),
-    );
+    assert.deepEqual(pluck(answer.body.sessions, 'id'), pluck(before, 'id'));
     hub.wranglerPid = clone.wranglerPid;
   });
 

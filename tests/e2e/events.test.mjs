@@ -1,24 +1,13 @@
-/** Events for web clients, over the event stream (SSE) and the event socket: filters, order, resumption and heartbeats. */
+/** Events for web clients, over the event stream (SSE) and the event socket: greetings, probes and unread events. tests/it/events.rs has more. */
 
 import assert from 'node:assert/strict';
-import { createHmac } from 'node:crypto';
 import { after, describe, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, resumeFeed, openFeed } from './lib/channels.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
-import { CLOCK_WORKER, startHub } from './lib/hub.mjs';
+import { startHub } from './lib/hub.mjs';
 
-const JWT_SECRET = 'a secret of these tests that is long enough';
-const hub = await startHub({ vars: { JWT_SECRET }, wrappers: CLOCK_WORKER });
-after(() => hub.stop());
-
-/** Creates a web client's token that expires an hour after `time`, in Unix milliseconds. */
-function createJwt(ns, time) {
-  const encode = (part) => Buffer.from(JSON.stringify(part)).toString('base64url');
-  const iat = Math.floor(time / 1000);
-  const signed = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ uid: 1, ns, iat, exp: iat + 3600 })}`;
-  return `${signed}.${createHmac('sha256', JWT_SECRET).update(signed).digest('base64url')}`;
-}
+const hub = await startHub({ after });
 
 for (const channel of Object.keys(CHANNELS)) {
   describe(`the ${channel}`, () => {
@@ -82,36 +71,6 @@ describe('a client that disconnects', () => {
         await web.post(`/api/sessions/${session.id}/messages`, { text: 'Still there?' });
         return (await web.post('/api/visibility', { subscriptionId, visibility: 'visible' })).status === 404;
       }, 'the subscription to end');
-    });
-  }
-});
-
-describe('a token that expires', () => {
-  for (const channel of Object.keys(CHANNELS)) {
-    test(`closes the ${channel} that was opened with it, which can be resumed with a new token`, async (t) => {
-      const namespace = `expiry-${channel}`;
-      const token = createJwt(namespace, await hub.advance(namespace, 0));
-      const feed = await openFeed(t, hub.web(namespace, token), channel, { all: 'true' }, { tokenInQuery: true });
-      if (channel === 'socket') feed.send('hello');
-      await hub.advance(namespace, 3_600_000);
-      const end = await feed.waitForEnd(`the ${channel} to end`);
-      assert.match(end, channel === 'socket' ? /closed with 4401 Token expired/ : /the stream ended/);
-      const back = await resumeFeed(t, hub.web(namespace), channel, { all: 'true' }, feed.all.at(-1).eventId);
-      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
-    });
-  }
-});
-
-describe('a heartbeat', () => {
-  for (const channel of Object.keys(CHANNELS)) {
-    test(`is sent on the ${channel} every 30 s, with an id from which a client can resume`, async (t) => {
-      const namespace = `heart-${channel}`;
-      const web = hub.web(namespace);
-      const feed = await openFeed(t, web, channel, { all: 'true' });
-      await hub.advance(namespace, 30_000);
-      const { eventId } = await feed.next(({ type }) => type === 'heartbeat', 'a heartbeat');
-      const back = await resumeFeed(t, web, channel, { all: 'true' }, eventId);
-      assert.equal((await back.waitForGreeting()).data.resume, 'ok');
     });
   }
 });

@@ -21,15 +21,13 @@ import { CAUSES_OF_EVENTS, CAUSES_OF_UPDATES, PREPARATIONS, openWorld } from './
 import { temporaryFolder } from './lib/git.mjs';
 import { CLOCK_WORKER, ROOT, startHub } from './lib/hub.mjs';
 
-const hub = await startHub({ vars: { VAPID_SUBJECT: 'mailto:ops@example.org' } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { vars: { VAPID_SUBJECT: 'mailto:ops@example.org' } });
 
 /** Time for a client to notice that the hub was restarted, and to connect again. */
 const RECONNECT_TIMEOUT_MS = 60_000;
 
 /** The hub whose clock is advanced to the heartbeats and pings, which it sends every 30 s. The event about the storage needs a quota. */
-const timed = await startHub({ vars: { NAMESPACE_MAX_BYTES: '10000000000' }, wrappers: CLOCK_WORKER });
-after(() => timed.stop());
+const timed = await startHub({ after }, { vars: { NAMESPACE_MAX_BYTES: '10000000000' }, wrappers: CLOCK_WORKER });
 
 /** How far the clock is advanced at a time. */
 const STEP_MS = 5_000;

@@ -1,16 +1,11 @@
 /** Database faults in the real runtime. `tests/it/faults.rs` tests database faults in every use case. */
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { FAULTY_WORKER, startHub } from './lib/hub.mjs';
 
-/** @type {import('./lib/hub.mjs').Hub} */
-let hub;
-before(async () => {
-  hub = await startHub({ wrappers: FAULTY_WORKER });
-});
-after(() => hub.stop());
+const hub = await startHub({ after }, { wrappers: FAULTY_WORKER });
 
 /** Faults of the next `reads` or `writes`. */
 const faultsOf = (batches, ...kinds) => kinds.map((kind) => ({ on: batches, kind, ms: 500 }));

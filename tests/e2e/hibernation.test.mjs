@@ -1,10 +1,11 @@
 /**
- * Hibernation: every kind of event wakes an object that was evicted from memory, with its sockets and its state. An idle object does not
+ * Hibernation: each kind of event wakes an object that was evicted from memory, with its sockets and its state. An idle object does not
  * use the database. idle.test.mjs waits until the runtime evicts an object.
  */
 
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { connectAll } from './lib/all-sockets.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { CHANNELS, openFeed } from './lib/channels.mjs';
@@ -13,9 +14,8 @@ import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 import { Lifetime } from './lib/lifetime.mjs';
 import { RawCli } from './lib/raw-cli.mjs';
 
-const hub = await startHub({ wrappers: TALLY_WORKER });
-const singleHub = await startHub({ wrappers: TALLY_WORKER, vars: { NAMESPACE_ROUTING: 'single:solo' } });
-after(() => Promise.all([hub.stop(), singleHub.stop()]));
+const hub = await startHub({ after }, { wrappers: TALLY_WORKER });
+const singleHub = await startHub({ after }, { wrappers: TALLY_WORKER, vars: { NAMESPACE_ROUTING: 'single:solo' } });
 
 /** The interval of pings and heartbeats, which are due at its multiples. */
 const TICK_MS = 30_000;
@@ -50,22 +50,13 @@ describe('a hibernating object', { concurrency: true }, () => {
           await wake(clients);
           const tallyAfter = await target.readTally(namespace);
           assert.equal(tallyAfter.wakes, tallyBefore.wakes + 1);
-          assert.deepEqual(
-            [cli, second, runner].map(({ socket }) => socket.id),
-            ids,
-            'no socket has reconnected',
-          );
+          assert.deepEqual(pluck([cli, second, runner], 'socket.id'), ids, 'no socket has reconnected');
         });
       }
 
       testWake('is woken by an RPC, which reaches the CLI that registered the method before', async ({ web, session }) => {
         const { body } = await web.get(`/api/sessions/${session.id}/skills`);
         assert.deepEqual(body, { success: true, skills: [] });
-      });
-
-      testWake('is woken by an RPC to a machine', async ({ web, machine }) => {
-        const path = `/api/machines/${encodeURIComponent(machine.id)}/paths/exists`;
-        assert.deepEqual((await web.post(path, { paths: ['/code'] })).body, { '/code': true });
       });
 
       testWake('is woken by a web client’s message, which reaches CLIs and feeds', async ({ web, session, cli, second, feeds }) => {
@@ -97,22 +88,6 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.deepEqual(writesAmong((await target.readTally(namespace)).statements), writesAmong(statements));
       });
 
-      testWake('is woken by an update of a machine’s state', async ({ machine, runner, feeds }) => {
-        const update = { machineId: machine.id, expectedVersion: 1, runnerState: { status: 'running' } };
-        assert.deepEqual(await runner.emitWithAck('machine-update-state', update), {
-          result: 'success',
-          version: 2,
-          runnerState: { status: 'running' },
-        });
-        for (const feed of feeds) await feed.nextEvent('machine-updated');
-      });
-
-      testWake('is woken by a rename', async ({ web, session, cli, feeds }) => {
-        assert.equal((await web.patch(`/api/sessions/${session.id}`, { name: 'Renamed' })).status, 200);
-        assert.equal((await cli.nextUpdate('update-session')).metadata.version, 2);
-        for (const feed of feeds) await feed.nextUpdate({ metadataVersion: 2 });
-      });
-
       testWake('is woken by a permission request', async ({ session, cli, feeds }) => {
         const agentState = { requests: { r1: { tool: 'shell', arguments: {} } } };
         assert.equal((await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState })).version, 2);
@@ -124,20 +99,6 @@ describe('a hibernating object', { concurrency: true }, () => {
         assert.deepEqual(answer.body, { ok: true }, answer.text);
         const isAnswer = ({ name, payload }) => name === 'rpc-request' && payload.method === `${session.id}:permission`;
         await cli.events.next(isAnswer, 'the RPC with the answer');
-      });
-
-      testWake('is woken by a change of a page’s visibility', async ({ web, feeds: [, socket] }) => {
-        const { data } = await socket.waitForGreeting();
-        const visible = { subscriptionId: data.subscriptionId, visibility: 'visible' };
-        assert.equal((await web.post('/api/visibility', visible)).status, 200);
-      });
-
-      testWake('is woken by a web client that subscribes', async ({ web, session, cli }) => {
-        const feed = await web.openSocket({ sessionId: session.id });
-        suite.after(() => feed.close());
-        await feed.waitForGreeting();
-        const { seq } = await cli.sendMessage(session.id, 'welcome');
-        assert.equal((await feed.nextEvent('message-received')).message.seq, seq);
       });
 
       testWake('is woken by a CLI that connects', async ({ target, namespace, tokenIn, web, session, machine }) => {
@@ -221,15 +182,14 @@ describe('an idle object', () => {
     const web = hub.web('unanswered');
     const auth = { machineId: (await web.registerMachine({ id: 'm-unanswered' })).id };
     const method = `${auth.machineId}:checkPathExists`;
-    const [lateCli, lostCli] = [new RawCli(hub, 'unanswered'), new RawCli(hub, 'unanswered')];
+    const [lateCli, lostCli] = [new RawCli(t, hub, 'unanswered'), new RawCli(t, hub, 'unanswered')];
     for (const closedCli of [lateCli, lostCli]) {
-      t.after(() => closedCli.destroy());
       await closedCli.connect(auth);
       await closedCli.register(method);
       closedCli.send('not a packet');
       assert.equal(await closedCli.waitForCloseFrame(), 1002);
     }
-    const frames = [lateCli, lostCli].map((closedCli) => closedCli.frames.all.length);
+    const frames = [lateCli, lostCli].map((closedCli) => closedCli.received.length);
 
     const runner = await connectCli(t, hub, { namespace: 'unanswered', tokenIn: 'header', auth });
     await runner.serve(method, ({ paths }) => Object.fromEntries(paths.map((path) => [path, true])));
@@ -262,10 +222,6 @@ describe('an idle object', () => {
       await eventually(isHandled, 'the close event');
       await assertCalledAfterHibernation();
     }
-    assert.deepEqual(
-      [lateCli, lostCli].map((closedCli) => closedCli.frames.all.length),
-      frames,
-      'nothing follows the close frame',
-    );
+    assert.deepEqual(pluck([lateCli, lostCli], 'received.length'), frames, 'nothing follows the close frame');
   });
 });

@@ -10,8 +10,7 @@ import { TALLY_WORKER, startHub } from './lib/hub.mjs';
 /** Longer than the test waits for an idle time, which pings interrupt every 30 s. */
 const RPC_TIMEOUT_MS = 300_000;
 
-const hub = await startHub({ wrappers: TALLY_WORKER, vars: { RPC_TIMEOUT_MS } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { wrappers: TALLY_WORKER, vars: { RPC_TIMEOUT_MS } });
 
 /** The time without events after which the runtime has hibernated an object: ten seconds, and more on a busy computer. */
 const IDLE_MS = 15_000;

@@ -1,34 +1,19 @@
 /** The life of a namespace by its commands, in the real runtime: export, deletion and import. */
 
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { temporaryFolder } from './lib/git.mjs';
-import { ROOT, startHub } from './lib/hub.mjs';
+import { startHub } from './lib/hub.mjs';
+import { runScript } from './lib/product-script.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
-/**
- * Runs `npm run namespace -- ...` with the secret of the hub.
- * @param {string[]} args
- * @returns {Promise<{code: number | null, output: string}>}
- */
-function run(...args) {
-  // A variable of npx would look like an option that npm did not pass.
-  const { npm_config_yes: _, ...env } = process.env;
-  const child = spawn(process.execPath, [path.join(ROOT, 'scripts', 'product', 'namespace.mjs'), ...args, '--hub', hub.url], {
-    env: { ...env, CLI_API_TOKEN: hub.token() },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  });
-  let output = '';
-  for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data));
-  return new Promise((resolve) => child.on('close', (code) => resolve({ code, output })));
-}
+const run = (...args) => runScript(hub, 'namespace', args);
 
 /** Runs a command that must succeed. Returns its output. @param {string[]} args */
 async function succeed(...args) {
@@ -75,10 +60,7 @@ test('a namespace is exported while it is used, deleted without a trace, and imp
   await succeed('export', 'team', '--output', again);
   assert.equal(readFileSync(again, 'utf8'), readFileSync(file, 'utf8'));
   const { body } = await hub.web('team').get(`/api/sessions/${session.id}/messages?limit=2`);
-  assert.deepEqual(
-    body.messages.map(({ seq }) => seq),
-    [300, 299],
-  );
+  assert.deepEqual(pluck(body.messages, 'seq'), [300, 299]);
   const resumed = await liveSession(t, hub, { namespace: 'team', tag: '/code/app' });
   assert.equal(resumed.session.id, session.id);
   assert.equal((await resumed.cli.sendMessage(session.id, 'and on')).ok, true);

@@ -15,12 +15,11 @@ import { PushService } from './lib/push-service.mjs';
 /** The refusal of a machine whose user does not trust the directory. */
 const UNTRUSTED = { success: false, error: 'Trust it first.', code: 'untrusted_directory' };
 
-const service = await new PushService().start();
-const hub = await startHub({ vars: { PUSH_ALLOW_INSECURE: 'true', VAPID_SUBJECT: 'mailto:ops@example.org' }, wrappers: CLOCK_WORKER });
-after(async () => {
-  service.stop();
-  await hub.stop();
-});
+const service = await new PushService().start({ after });
+const hub = await startHub(
+  { after },
+  { vars: { PUSH_ALLOW_INSECURE: 'true', VAPID_SUBJECT: 'mailto:ops@example.org' }, wrappers: CLOCK_WORKER },
+);
 
 const API = 'https://hub.example.com/openapi';
 const api = parse(readFileSync(path.join(ROOT, 'docs', 'openapi.yaml'), 'utf8'));

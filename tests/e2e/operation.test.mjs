@@ -9,8 +9,7 @@ import { ANALYTICS_WORKER, SECRET, startHub } from './lib/hub.mjs';
 
 const METRICS_TOKEN = 'a token for metrics';
 
-const hub = await startHub({ vars: { LOG_LEVEL: 'debug', LOG_SAMPLE_RATE: '1', METRICS_TOKEN } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { vars: { LOG_LEVEL: 'debug', LOG_SAMPLE_RATE: '1', METRICS_TOKEN } });
 
 const hashOf = (namespace) => createHash('sha256').update(namespace).digest('hex').slice(0, 12);
 
@@ -90,8 +89,7 @@ test('metrics count the requests of the isolate, and the calls, commits and sock
 });
 
 test('Analytics Engine gets a point for each request, one of what has happened in a namespace, and one of its gauges', async (t) => {
-  const reporting = await startHub({ wrappers: ANALYTICS_WORKER });
-  t.after(() => reporting.stop());
+  const reporting = await startHub(t, { wrappers: ANALYTICS_WORKER });
   const points = () => {
     const lines = reporting.stdout.all.join('').split('\n');
     return lines.filter((line) => line.startsWith('{"dataPoint":')).map((line) => JSON.parse(line).dataPoint);
@@ -113,15 +111,6 @@ test('Analytics Engine gets a point for each request, one of what has happened i
   assert.ok(held > 0 && held === isolateHeld && awake >= 5 && batches >= 1 && read >= 1 && written >= 1, gauges.doubles.join());
   const isolate = await eventually(() => points().find(({ blobs: [kind] }) => kind === 'isolate'), 'the point of the isolate');
   assert.deepEqual(isolate.doubles, [1, 0]);
-});
-
-test('the status of a namespace says what it has and what failed', async () => {
-  const web = hub.web('status');
-  await web.openSession({ tag: 'status' });
-  const { status, body } = await web.get('/api/status');
-  assert.equal(status, 200);
-  assert.deepEqual([body.namespace, body.hash, body.sessions], ['status', hashOf('status'), { total: 1, active: 0 }]);
-  assert.deepEqual([body.faults, body.pushes], [[], []]);
 });
 
 test('10,000 log lines contain no token, content, query string, title or name', { timeout: 600_000 }, async (t) => {

@@ -19,6 +19,7 @@ import { hashOfNamespace } from '../../scripts/product/namespace/list.mjs';
 import { AGENT_FILES, HUB_FILES, KIT_FOLDER, SHRINKWRAP } from '../../scripts/dev/package/files.mjs';
 import { packAgent, packHub } from '../../scripts/dev/package/staging.mjs';
 import { ROOT } from '../../scripts/lib/paths.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { isReady, readConversation } from './lib/agent.mjs';
 import { freePort } from './lib/children.mjs';
 import { temporaryFolder } from './lib/git.mjs';
@@ -110,9 +111,7 @@ describe('the npm packages', { skip: process.platform === 'win32' }, () => {
     const agent = computer.npx(['session-gateway-agent', '--trust', '--hub', `http://127.0.0.1:${port}`], env);
     const line = await agent.lines.first((text) => text.startsWith('session '), 'its session');
     const id = line.split(' ')[1];
-    const feed = await hub.web.openSocket({ sessionId: id });
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
+    const feed = await openFeed(t, hub.web, 'socket', { sessionId: id });
     const toolCall = { toolCallId: 'call-1', title: 'ls', kind: 'execute', status: 'pending', rawInput: { command: 'ls' } };
     const options = [{ optionId: 'once', kind: 'allow_once', name: 'Once' }];
     const text = JSON.stringify([

@@ -3,15 +3,16 @@
 import assert from 'node:assert/strict';
 import path from 'node:path';
 import { after, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { withTimeout } from '../../scripts/lib/await.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { isReady, readConversation } from './lib/agent.mjs';
 import { temporaryFolder } from './lib/git.mjs';
 import { start } from './lib/children.mjs';
 import { ROOT, startHub } from './lib/hub.mjs';
 import { startUnpaired } from './lib/unpaired.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /**
  * Returns a web client of the namespace, and functions that start a CLI, approve or deny the pairing request of a CLI, and list the
@@ -47,9 +48,7 @@ describe('pairing', { concurrency: true }, () => {
     const first = startCli();
     await decide(first, 'approve');
     const sessionId = await first.sessionId();
-    const feed = await web.openSocket({ sessionId });
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
+    const feed = await openFeed(t, web, 'socket', { sessionId });
     const run = async (text) => {
       await web.post(`/api/sessions/${sessionId}/messages`, { text });
       await feed.next(isReady, `the end of ${text}`);
@@ -65,10 +64,7 @@ describe('pairing', { concurrency: true }, () => {
     const shown = second.lines.all.filter((line) => line.includes('To connect this computer'));
     assert.deepEqual(shown, []);
     const devices = await listDevices();
-    assert.deepEqual(
-      devices.map(({ kind, isCurrent }) => [kind, isCurrent]),
-      [['cli', false]],
-    );
+    assert.deepEqual(pluck(devices, 'kind', 'isCurrent'), [['cli', false]]);
   });
 
   test('a CLI that is revoked ends and says why', async (t) => {

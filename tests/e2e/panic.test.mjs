@@ -5,14 +5,14 @@
 
 import assert from 'node:assert/strict';
 import { after, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { deferred, eventually, withTimeout } from '../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
 const ALLOWED_ORIGIN = 'https://console.example';
 
-const hub = await startHub({ wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: ALLOWED_ORIGIN } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { wrappers: ['trapped.worker.js'], vars: { CORS_ORIGINS: ALLOWED_ORIGIN } });
 
 /** Without the 503, each request here would wait for at least 50 s. */
 const AT_ONCE_MS = 10_000;
@@ -153,10 +153,7 @@ describe('a panic', () => {
     await reconnected;
     await Promise.all(clients.feeds.map((feed) => feed.waitForEnd('its end')));
     assert.equal((await clients.web.post(path, body)).body.message.seq, 1);
-    assert.deepEqual(
-      (await clients.web.readHistory(clients.session.id)).map(({ localId }) => localId),
-      ['once'],
-    );
+    assert.deepEqual(pluck(await clients.web.readHistory(clients.session.id), 'localId'), ['once']);
   });
 
   test('before a registration is stored in the attachment of its socket closes all sockets, and CLIs register again', async (t) => {

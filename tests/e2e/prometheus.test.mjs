@@ -18,8 +18,7 @@ const isMissing = spawnSync('prometheus', ['--version']).error !== undefined;
 const skip = isMissing && process.env.REQUIRE_PROMETHEUS !== '1' && 'Prometheus is not installed: apt-get install prometheus';
 
 test('Prometheus reads the metrics, and each rule and each panel of the dashboard has data or is empty', { skip }, async (t) => {
-  const hub = await startHub({ vars: { METRICS_TOKEN } });
-  t.after(() => hub.stop().catch(() => {}));
+  const hub = await startHub(t, { vars: { METRICS_TOKEN } });
   const { session } = await liveSession(t, hub, { tag: 'read by Prometheus' });
   const web = hub.web();
   await web.get(`/api/sessions/${session.id}/git-status`);

@@ -7,13 +7,9 @@ import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { PushService } from './lib/push-service.mjs';
 
-const service = await new PushService().start();
+const service = await new PushService().start({ after });
 const vars = { PUSH_ALLOW_INSECURE: 'true', PUSH_MAX_SUBSCRIPTIONS: '200', VAPID_SUBJECT: 'mailto:ops@example.org' };
-const hub = await startHub({ vars });
-after(async () => {
-  service.stop();
-  await hub.stop();
-});
+const hub = await startHub({ after }, { vars });
 
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
@@ -75,37 +71,6 @@ describe('a push', { concurrency: true }, () => {
     assert.match(headers.topic, /^[\w-]{32}$/);
     const [entry] = await waitForOutcome('asks', 'sent');
     assert.deepEqual([entry.sent, entry.failed, entry.sessionId], [1, 0, session.id]);
-  });
-
-  test('has a token that answers its request once, without another token', async (t) => {
-    const { session, cli } = await liveSession(t, hub, { namespace: 'answers', tag: 'demo' });
-    const answers = [];
-    await cli.serve('permission', (answer) => {
-      answers.push(answer);
-      return { success: true };
-    });
-    const browser = await subscribe('answers');
-    const requests = { r1: { tool: 'Bash', arguments: { command: 'npm test' } } };
-    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
-    const { answerToken: token } = (await browser.next()).payload.data;
-    const post = async (body) => {
-      const response = await fetch(`${hub.url}/api/answers`, { method: 'POST', body: JSON.stringify(body) });
-      const { ok, code } = /** @type {any} */ (await response.json());
-      return [response.status, ok ?? code];
-    };
-    assert.deepEqual(await post({ token: `${token}x`, decision: 'approved' }), [401, 'invalid_answer_token']);
-    assert.deepEqual(await post({ token, decision: 'approved_for_session' }), [400, 'invalid_field']);
-    const outcomes = await Promise.all([post({ token, decision: 'approved' }), post({ token, decision: 'denied' })]);
-    assert.deepEqual(
-      outcomes.sort(([one], [other]) => one - other),
-      [
-        [200, true],
-        [410, 'answer_token_used'],
-      ],
-    );
-    assert.equal(answers.length, 1);
-    await hub.hibernate('answers');
-    assert.deepEqual(await post({ token, decision: 'approved' }), [410, 'answer_token_used']);
   });
 
   test('follows the push service’s answer: 410, 413, 429, 403 or a redirect', async (t) => {

@@ -26,8 +26,7 @@ function assertInOrder(feeds) {
 
 /** Starts a hub with a session and its CLI. Also returns the query for a feed of all events. */
 async function setUp(t, channel) {
-  const hub = await startHub();
-  t.after(() => hub.stop());
+  const hub = await startHub(t);
   const namespace = `replay-${channel}`;
   const { session, cli } = await liveSession(t, hub, { namespace, tag: 'replay', tokenIn: 'header', reconnection: true });
   return { hub, namespace, web: hub.web(namespace), session, cli, query: { all: 'true', sessionId: session.id } };

@@ -84,9 +84,7 @@ test('the first day: a hub with limits, metrics and a backup', async (t) => {
       },
     },
     'npm run wrangler -- secret put METRICS_TOKEN': { input: () => random.at(-1) },
-    "curl -sS -H 'Authorization: Bearer <the metrics token>' https://hub.example.com/metrics": {
-      before: () => hub.web().get('/health'),
-    },
+    "curl -sS -H 'Authorization: Bearer <the metrics token>' https://hub.example.com/metrics": { before: () => hub.web().get('/health') },
     'mkdir -p -m 700 ~/hub-backups': {},
     [BACKUP]: { before: () => operator.copyDatabase() },
     ...plainSteps(SMOKE, STATUS),
@@ -162,14 +160,8 @@ test('a quota is full: the status says so, and a larger quota accepts messages a
       },
     },
     'npm run wrangler -- d1 info DB': { after: (output) => assert.match(output, /database_size/) },
-    [largestTenantsCommand()]: {
-      before: () => operator.copyDatabase(),
-      after: (output) => assert.match(output, /team-a/),
-    },
-    [DELETE]: {
-      input: () => TEAM,
-      after: waitUntilEmpty,
-    },
+    [largestTenantsCommand()]: { before: () => operator.copyDatabase(), after: (output) => assert.match(output, /team-a/) },
+    [DELETE]: { input: () => TEAM, after: waitUntilEmpty },
   });
 });
 

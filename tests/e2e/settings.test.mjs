@@ -44,8 +44,7 @@ const INVALID = {
 const NO_RATE_LIMIT = { AUTH_RATE_LIMIT: null };
 
 test('with an invalid setting, every request and `npm run dev` fail', async (t) => {
-  const hub = await startHub({ wrappers: VARIABLES_WORKER, schema: false });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: VARIABLES_WORKER, schema: false });
   const cases = Object.entries(INVALID).flatMap(([name, values]) => values.map((value) => [name, { [name]: value }]));
   for (const [name, variables] of /** @type {[string, Record<string, unknown>][]} */ ([...cases, ['AUTH_RATE_LIMIT', NO_RATE_LIMIT]])) {
     await hub.setVariables(variables);
@@ -61,8 +60,7 @@ test('with an invalid setting, every request and `npm run dev` fail', async (t) 
 });
 
 test('settings in wrangler.toml may be numbers and booleans', async (t) => {
-  const hub = await startHub({ vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true } });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars: { RPC_TIMEOUT_MS: 1500, REQUIRE_NAMESPACE_TOKENS: true } });
   assert.equal((await hub.webWithoutToken().get('/health')).status, 200);
   assert.equal((await hub.web().get('/api/sessions')).status, 401, 'the shared secret is not accepted');
   assert.equal(await waitForToken(hub), NAMESPACE_TOKEN, '`npm run dev` finds the accepted token');
@@ -72,8 +70,7 @@ for (const toSetting of [JSON.stringify, (table) => table]) {
   const form = toSetting({}) === '{}' ? 'JSON text' : 'a table in wrangler.toml';
   test(`VOCABULARY may be ${form}`, async (t) => {
     const vocabulary = { agents: { 'zeta-coder': 'alpha' }, models: { swift: 'model_fast' }, methods: { configure: 'set-session-config' } };
-    const hub = await startHub({ vars: { VOCABULARY: toSetting(vocabulary) } });
-    t.after(() => hub.stop());
+    const hub = await startHub(t, { vars: { VOCABULARY: toSetting(vocabulary) } });
     const { session, cli } = await liveSession(t, hub, { tag: 'vocabulary', metadata: { flavor: 'zeta-coder' } });
     const received = [];
     await cli.serve('configure', ({ modelMode }) => {
@@ -87,8 +84,7 @@ for (const toSetting of [JSON.stringify, (table) => table]) {
 }
 
 test('FORBID_MODES is enforced by the worker that reads it from wrangler.toml', async (t) => {
-  const hub = await startHub({ vars: { FORBID_MODES: 'bypassPermissions,yolo' } });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars: { FORBID_MODES: 'bypassPermissions,yolo' } });
   const { body: config } = await hub.web().get('/api/config');
   assert.equal(config.forbiddenModes, 'bypassPermissions,yolo');
   assert.equal(
@@ -102,8 +98,7 @@ test('FORBID_MODES is enforced by the worker that reads it from wrangler.toml', 
 
 test('during a rotation the previous secrets are accepted, by the worker and by the objects', async (t) => {
   const [oldKey, newKey] = ['a'.repeat(32), 'b'.repeat(32)];
-  const hub = await startHub({ vars: { JWT_SECRET: oldKey } });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars: { JWT_SECRET: oldKey } });
   const { body } = await hub.webWithoutToken().post('/api/auth', { accessToken: SECRET });
   const statusWithJwt = async () => (await fetch(`${hub.url}/api/sessions`, { headers: { authorization: `Bearer ${body.token}` } })).status;
 
@@ -118,14 +113,12 @@ test('during a rotation the previous secrets are accepted, by the worker and by 
 });
 
 test('a hub with a location hint serves as any other', async (t) => {
-  const hub = await startHub({ vars: { HUB_LOCATION: 'weur' } });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars: { HUB_LOCATION: 'weur' } });
   assert.equal((await hub.web().get('/api/sessions')).status, 200);
 });
 
 test('`npm run dev` fails at once if the database has no schema, and says what to run', async (t) => {
-  const hub = await startHub({ schema: false });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { schema: false });
   await assert.rejects(
     waitForToken(hub),
     (error) => error instanceof HubRefusedError && /no schema yet.*migrations apply/.test(error.message),
@@ -137,8 +130,7 @@ test('`npm run dev` fails at once if the database has no schema, and says what t
 test('an alarm that fires with invalid settings fires again later, and no data is lost', async (t) => {
   // The call below sets an alarm for its timeout, in one second.
   const vars = { RPC_TIMEOUT_MS: 1000 };
-  const hub = await startHub({ vars, wrappers: CLOCK_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars, wrappers: CLOCK_WORKER });
   const { session, cli } = await liveSession(t, hub, { namespace: 'alarm', tag: 'alarm' });
   await cli.serve('listSkills', () => ({ success: true, skills: [] }));
   assert.equal((await hub.web('alarm').get(`/api/sessions/${session.id}/skills`)).status, 200);

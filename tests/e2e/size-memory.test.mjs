@@ -27,8 +27,7 @@ process.env.MINIFLARE_WORKERD_V8_FLAGS = `--max-old-space-size=${MAX_HEAP_BYTES 
 const MAX_BATCH_BYTES = 4_000_000;
 
 test('namespaces that fill the memory of an isolate stay within its limit, and another namespace is served all the time', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const names = ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h'];
   const tenants = [];
   for (const namespace of names) tenants.push(await liveSession(t, hub, { namespace, tag: 'flood', tokenIn: 'header' }));
@@ -69,8 +68,7 @@ test('namespaces that fill the memory of an isolate stay within its limit, and a
 });
 
 test('an object that hibernates and wakes reuses the memory of its last instance', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const namespaces = Array.from({ length: 10 }, (_, index) => `woken-${index}`);
   const paths = new Map();
   for (const namespace of namespaces) {
@@ -94,8 +92,7 @@ test('an object that hibernates and wakes reuses the memory of its last instance
 });
 
 test('the largest message takes memory of at most 2.5 times its size, and later messages reuse this memory', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
   const second = await connectCli(t, hub, { tokenIn: 'header' });
   const before = await hub.readWasmMemory();
@@ -128,8 +125,7 @@ test('the largest message takes memory of at most 2.5 times its size, and later 
 });
 
 test('the largest agent states, sent one after another, take at most as much memory as messages', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const before = await hub.readWasmMemory();
   const growth = [];
   const padding = 'x'.repeat(LARGEST_VALUE_BYTES - '{"padding":""}'.length);
@@ -167,8 +163,7 @@ test('the largest agent states, sent one after another, take at most as much mem
 });
 
 test('invalid input takes at most as much memory as valid input', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const { session, cli } = await liveSession(t, hub, { tag: 'hostile', tokenIn: 'header' });
   const before = await hub.readWasmMemory();
   const nestedArrays = (bytes) => '['.repeat(bytes / 2) + ']'.repeat(bytes / 2);
@@ -200,8 +195,7 @@ test('invalid input takes at most as much memory as valid input', async (t) => {
 });
 
 test('large pages of messages that many clients request at once are read one after another', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const { session, cli } = await liveSession(t, hub, { tag: 'pages', tokenIn: 'header' });
   // The character has three bytes in UTF-8, and two bytes in JavaScript's memory.
   const message = '\u6587'.repeat(345_000);
@@ -241,8 +235,7 @@ function requestHead(hub, path) {
 }
 
 test('only one large response is open at a time; other requests get 503 until it is read or closed', async (t) => {
-  const hub = await startHub({ wrappers: FAULTY_WORKER });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: FAULTY_WORKER });
   const { session, cli } = await liveSession(t, hub, { tag: 'unread', tokenIn: 'header' });
   const padding = 'x'.repeat(LARGEST_VALUE_BYTES - 100);
   const metadata = { path: '/code', host: 'box', padding };

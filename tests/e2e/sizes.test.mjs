@@ -1,7 +1,7 @@
 /** Size limits of values that clients send, with a real database and real sockets. */
 
 import assert from 'node:assert/strict';
-import { after, before, test } from 'node:test';
+import { after, test } from 'node:test';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 
@@ -12,12 +12,7 @@ const FRAME_LIMIT = 32 * MIB;
 const OVER_ROW_LIMIT = 2_000_001;
 const TIMEOUT_MS = 60_000;
 
-/** @type {import('./lib/hub.mjs').Hub} */
-let hub;
-before(async () => {
-  hub = await startHub();
-});
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** An object with these members whose JSON has exactly `bytes` bytes. */
 function objectOfSize(bytes, members = {}) {

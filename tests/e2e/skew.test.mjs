@@ -7,6 +7,7 @@
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { connectAll } from './lib/all-sockets.mjs';
 import { CHANNELS, openFeed, resumeFeed } from './lib/channels.mjs';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
@@ -19,15 +20,13 @@ import { RawCli } from './lib/raw-cli.mjs';
 const MB = 1024 * 1024;
 const BUILDS = ['current', 'previous'];
 
-const service = await new PushService().start();
-after(() => service.stop());
+const service = await new PushService().start({ after });
 
 /** Returns the variables of a hub that select the build of the worker and the build of objects. */
 const buildVariables = (worker, object) => ({ WORKER_BUILD: worker, OBJECT_BUILD: object, PUSH_ALLOW_INSECURE: 'true' });
 
 async function startSkewedHub(t, worker, object) {
-  const hub = await startHub({ wrappers: SKEW_WORKER, vars: buildVariables(worker, object) });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { wrappers: SKEW_WORKER, vars: buildVariables(worker, object) });
   return hub;
 }
 
@@ -134,12 +133,9 @@ for (const [worker, object] of [BUILDS, BUILDS.toReversed()]) {
         assert.equal((await cli.sendMessage(session.id, sent[0], 'l-0')).seq, 1, 'a repeated message is stored once');
         await Promise.all(Array.from({ length: 250 }, (_, n) => cli.sendMessage(session.id, { n: n + 5 })));
         const history = await web.readHistory(session.id);
+        assert.deepEqual(pluck(history.slice(0, 4), 'content'), sent);
         assert.deepEqual(
-          history.slice(0, 4).map(({ content }) => content),
-          sent,
-        );
-        assert.deepEqual(
-          history.map(({ seq, content }) => [seq, content.n]),
+          pluck(history, 'seq', 'content.n'),
           history.map((_, index) => [index + 1, index + 1]),
         );
         const page = ok(await web.get(`/api/sessions/${session.id}/messages?beforeSeq=200&limit=50`));
@@ -230,10 +226,7 @@ async function useAllSockets({ web, session, machine, cli, second, runner, feeds
   assert.equal((await runner.emitWithAck('machine-alive', { machineId: machine.id, time: Date.now() })).ok, true);
   await cli.keepAlive(session.id, { thinking: round % 2 === 0 });
   const { sessions } = ok(await web.get('/api/sessions'));
-  assert.deepEqual(
-    sessions.map(({ id, active }) => [id, active]),
-    [[session.id, true]],
-  );
+  assert.deepEqual(pluck(sessions, 'id', 'active'), [[session.id, true]]);
 }
 
 describe('an object that another build loads', { concurrency: true }, () => {
@@ -242,8 +235,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
     const web = hub.web('closed');
     const auth = { machineId: (await web.registerMachine({ id: 'm-closed' })).id };
     const method = `${auth.machineId}:checkPathExists`;
-    const closedCli = new RawCli(hub, 'closed');
-    t.after(() => closedCli.destroy());
+    const closedCli = new RawCli(t, hub, 'closed');
     await closedCli.connect(auth);
     await closedCli.register(method);
     closedCli.send('not a packet');
@@ -270,11 +262,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
         await Promise.all(namespaces.map((clients) => useAllSockets(clients, index + 1)));
       }
       for (const { cli, second: other, runner, ids, feeds } of namespaces) {
-        assert.deepEqual(
-          [cli, other, runner].map(({ socket }) => socket.id),
-          ids,
-          'no socket has reconnected',
-        );
+        assert.deepEqual(pluck([cli, other, runner], 'socket.id'), ids, 'no socket has reconnected');
         for (const feed of feeds) {
           const numbers = numbersOf(feed);
           assert.deepEqual(
@@ -349,7 +337,7 @@ describe('an object that another build loads', { concurrency: true }, () => {
         const cli = await connectCli(t, hub, { namespace: 'merged', auth: { sessionId } });
         await web.readSession(sessionId);
         assert.deepEqual(
-          (await web.readHistory(sessionId)).map(({ seq }) => seq),
+          pluck(await web.readHistory(sessionId), 'seq'),
           Array.from({ length: index + 3 }, (_, n) => n + 1),
         );
         const message = { sid: sessionId, message: {}, localId: `l-${index}` };

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import http from 'node:http';
 import { after, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -14,8 +15,7 @@ const PAUSE_MS = 13_000;
 /** Four pauses are 52 s: longer than the worker waits for an object that has the whole body, which is 50 s. */
 const PART_COUNT = 5;
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Returns a JSON object of `PART_COUNT` parts, and the long text of its field `name`, which is valid base64. */
 function bodyOf(fields, name) {
@@ -67,14 +67,8 @@ test('a message and uploads that take 52 s are accepted', async (t) => {
     postSlowly(`${path}/upload`, file.raw, { chunked: true }),
   ]);
   assert.ok(performance.now() - startedAt > 50_000);
-  assert.deepEqual(
-    answers.map(({ status, body }) => [status, body.error]),
-    Array(4).fill([200, undefined]),
-  );
-  assert.deepEqual(
-    answers.slice(2).map(({ body }) => body),
-    [uploaded, uploaded],
-  );
+  assert.deepEqual(pluck(answers, 'status', 'body.error'), Array(4).fill([200, undefined]));
+  assert.deepEqual(pluck(answers.slice(2), 'body'), [uploaded, uploaded]);
   const history = await hub.web().readHistory(session.id);
   assert.deepEqual(
     history.map(({ content }) => content.content.text === message.text),

@@ -16,8 +16,7 @@ const MAX_STREAM_BYTES = 16 * MIB;
 const MESSAGES = 12;
 const SLOW_CLIENTS = 6;
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /**
  * Opens a stream whose client reads nothing until `readAll`.

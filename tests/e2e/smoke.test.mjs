@@ -12,8 +12,7 @@ import { startPrefixProxy } from './lib/prefix-proxy.mjs';
 
 const SCRIPT = path.join(ROOT, 'scripts', 'product', 'smoke.mjs');
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Runs the command. @returns {Promise<{code: number, stdout: string, stderr: string}>} */
 function runSmoke(...args) {
@@ -72,8 +71,7 @@ describe('npm run smoke', { concurrency: true }, () => {
   });
 
   test('reports that a hub has no Server-Timing and no answers to calls', async (t) => {
-    const degraded = await startHub({ wrappers: ['degraded.worker.js'], vars: { RPC_TIMEOUT_MS: 1000 } });
-    t.after(() => degraded.stop());
+    const degraded = await startHub(t, { wrappers: ['degraded.worker.js'], vars: { RPC_TIMEOUT_MS: 1000 } });
     const { code, stdout, stderr } = await runSmoke('--hub', degraded.url, '--token', degraded.token('degraded'));
     assert.equal(code, 1, stdout + stderr);
     assert.match(stdout, /^ {2}timing: .*older than this script: deploy the current version\.$/m);

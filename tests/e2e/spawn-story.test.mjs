@@ -4,12 +4,13 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
+import { openFeed } from './lib/channels.mjs';
 import { isReady, readConversation, startAgent, waitForRequest } from './lib/agent.mjs';
 import { Repository } from './lib/git.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** Creates a repository with one commit, and starts an agent with a machine in it. */
 async function startInRepository(t, namespace, args = []) {
@@ -18,21 +19,15 @@ async function startInRepository(t, namespace, args = []) {
   repository.commit('first');
   const agent = await startAgent(t, hub, { dir: repository.folder, namespace, args });
   const web = hub.web(namespace);
-  const openFeed = async (query) => {
-    const feed = await web.openSocket(query);
-    t.after(() => feed.close());
-    await feed.waitForGreeting();
-    return feed;
-  };
   const postAction = (id, action, body) => web.post(`/api/sessions/${id}/${action}`, body);
   const requestSpawn = (body) => web.post(`/api/machines/${agent.machineId}/spawn`, { directory: repository.folder, ...body });
   const listSessions = async (query = '') => (await web.get(`/api/sessions${query}`)).body.sessions.map(({ id }) => id);
-  return { repository, agent, web, openFeed, postAction, requestSpawn, listSessions };
+  return { repository, agent, web, postAction, requestSpawn, listSessions };
 }
 
 test('a session in a worktree is spawned, used, archived, resumed and deleted', async (t) => {
-  const { repository, agent, web, openFeed, postAction, requestSpawn, listSessions } = await startInRepository(t, 'worktree');
-  const namespaceFeed = await openFeed({ all: 'true' });
+  const { repository, agent, web, postAction, requestSpawn, listSessions } = await startInRepository(t, 'worktree');
+  const namespaceFeed = await openFeed(t, web, 'socket', { all: 'true' });
 
   const spawned = await requestSpawn({ sessionType: 'worktree', worktreeName: 'fix-notes' });
   assert.deepEqual([spawned.status, spawned.body.success], [200, true], spawned.text);
@@ -49,7 +44,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual([startedSession.metadata.path, startedSession.metadata.machineId], [worktreePath, agent.machineId]);
   assert.deepEqual((await listSessions()).sort(), [agent.sessionId, id].sort());
 
-  const feed = await openFeed({ sessionId: id });
+  const feed = await openFeed(t, web, 'socket', { sessionId: id });
   const runApproved = async (command, attachments) => {
     assert.equal((await postAction(id, 'messages', { text: command, attachments })).status, 200);
     const request = await waitForRequest(feed, command);
@@ -85,10 +80,7 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   assert.deepEqual([archived.active, archived.metadata.archiveReason], [false, 'Done for today']);
   assert.deepEqual([await listSessions(), await listSessions('?archived=only')], [[agent.sessionId], [id]]);
   const { machines } = (await web.get('/api/machines')).body;
-  assert.deepEqual(
-    machines.map((machine) => machine.id),
-    [agent.machineId],
-  );
+  assert.deepEqual(pluck(machines, 'id'), [agent.machineId]);
   const history = await web.readHistory(id);
 
   assert.deepEqual((await postAction(id, 'resume')).body, { success: true, sessionId: id });
@@ -116,60 +108,4 @@ test('a session in a worktree is spawned, used, archived, resumed and deleted', 
   // Deleting a session keeps its worktree.
   assert.ok(isCheckedOut());
   assert.ok(existsSync(path.join(worktreePath, 'notes.txt')));
-});
-
-test('a refusal to spawn or resume is returned with its reason', async (t) => {
-  const { repository, web, postAction, requestSpawn, listSessions } = await startInRepository(t, 'refused', ['--auto-approve']);
-  for (const [body, reason] of /** @type {any[]} */ ([
-    [{ sessionType: 'worktree', worktreeName: 'main' }, /The branch main is checked out in /],
-    [{ sessionType: 'worktree', worktreeName: '../out' }, /"worktreeName"/],
-    [{ directory: '/' }, /outside the directories this machine serves/],
-  ])) {
-    const refusal = await requestSpawn(body);
-    assert.deepEqual([refusal.status, refusal.body.success], [200, false]);
-    assert.match(refusal.body.error, reason);
-  }
-  const { sessionId } = (await requestSpawn({ sessionType: 'worktree', worktreeName: 'removed' })).body;
-  await postAction(sessionId, 'archive');
-  repository.git('worktree', 'remove', path.join(repository.folder, '.worktrees', 'removed'));
-  const refusal = await postAction(sessionId, 'resume');
-  assert.deepEqual([refusal.status, refusal.body.code], [503, 'cli_refused']);
-  assert.match(refusal.body.error, /There is no directory .*removed on this machine/);
-  assert.equal((await web.readSession(sessionId)).metadata.lifecycleState, 'archived');
-  assert.deepEqual(await listSessions('?archived=only'), [sessionId]);
-});
-
-test('a machine keeps running when its session is archived, and can resume it', async (t) => {
-  const { agent, web, openFeed, postAction } = await startInRepository(t, 'own', ['--auto-approve']);
-  const feed = await openFeed({ sessionId: agent.sessionId });
-  const runCommand = async (text) => {
-    await postAction(agent.sessionId, 'messages', { text });
-    await feed.next(isReady, 'the agent to be ready');
-  };
-  await runCommand('echo one');
-  await postAction(agent.sessionId, 'archive');
-  await agent.lines.first((line) => line.includes('The machine keeps running'), 'the log line that the machine keeps running');
-  assert.deepEqual((await postAction(agent.sessionId, 'resume')).body, { success: true, sessionId: agent.sessionId });
-  await feed.next(({ data }) => data?.metadata?.startedBy === 'runner', 'the metadata of its new process');
-  await runCommand('echo two');
-  const texts = await readConversation(web, agent.sessionId);
-  assert.deepEqual(
-    texts.filter((line) => line.startsWith('=')),
-    ['= one', '= two'],
-  );
-  assert.equal(texts.filter((line) => line.startsWith('Resumed')).length, 1);
-});
-
-test('an aborted command ends, and its session stays active', async (t) => {
-  const { agent, web, openFeed, postAction } = await startInRepository(t, 'abort', ['--auto-approve']);
-  const feed = await openFeed({ sessionId: agent.sessionId });
-  await postAction(agent.sessionId, 'messages', { text: 'echo begun; sleep 600' });
-  await feed.next(({ data }) => data?.thinking === true, 'the command to run');
-  assert.deepEqual((await postAction(agent.sessionId, 'abort')).body, { ok: true });
-  await feed.nextUpdate({ thinking: false });
-  assert.equal((await web.readSession(agent.sessionId)).active, true);
-  assert.equal((await postAction(agent.sessionId, 'messages', { text: 'echo next' })).status, 200);
-  await feed.next(isReady, 'the agent to be ready');
-  const texts = await readConversation(web, agent.sessionId);
-  assert.ok(texts.includes('Aborted. Ended by SIGTERM.'), texts.join('\n'));
 });

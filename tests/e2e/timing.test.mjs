@@ -6,8 +6,7 @@ import { startHub } from './lib/hub.mjs';
 
 const ORIGIN = 'https://console.example';
 
-const hub = await startHub({ vars: { CORS_ORIGINS: ORIGIN } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { vars: { CORS_ORIGINS: ORIGIN } });
 
 const timingOf = ({ headers }) => headers['server-timing'];
 const awakeMs = (answer) => Number(/awake;dur=(\d+)/.exec(timingOf(answer))[1]);

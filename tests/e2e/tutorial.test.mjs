@@ -12,8 +12,7 @@ import { temporaryFolder } from './lib/git.mjs';
 import { ROOT, SECRET, startHub } from './lib/hub.mjs';
 import { assertShows, Terminal, toPattern } from './lib/terminal.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 /** The hub's address in both pages. */
 const ADDRESS = 'http://127.0.0.1:8787';

@@ -7,8 +7,7 @@ import { after, describe, test } from 'node:test';
 import { appliedMigrations, MIGRATIONS, OLD_VERSION, setUpUpgrade, VERSION } from './lib/deployment.mjs';
 import { startHub } from './lib/hub.mjs';
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 const setUp = (t, options = {}) => setUpUpgrade(t, hub.url, options);
 
 describe('npm run upgrade', { concurrency: 2 }, () => {

@@ -5,6 +5,7 @@ import { createHash } from 'node:crypto';
 import { createReadStream, readdirSync } from 'node:fs';
 import path from 'node:path';
 import { after, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { startAgent } from './lib/agent.mjs';
 import { Recorder, deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
@@ -13,8 +14,7 @@ import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';
 
 const MB = 1024 * 1024;
-const hub = await startHub({ vars: { MAX_UPLOAD_MB: '200' } });
-after(() => hub.stop());
+const hub = await startHub({ after }, { vars: { MAX_UPLOAD_MB: '200' } });
 
 /** Starts a session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
 async function chunkSession(t, tag, /** @type {{answer?: (params: any) => unknown}} */ { answer = () => ({ success: true }) } = {}) {
@@ -59,7 +59,7 @@ test('a body with its content first arrives unchanged', async (t) => {
   const { body, digest } = await streamUpload(hub, route, { size: 3 * MB + 1, contentFirst: true });
   assert.deepEqual(body, { success: true, path: '/uploads/large.bin', digest });
   assert.deepEqual(
-    calls.all.map(({ offset, last }) => [offset, last]),
+    pluck(calls.all, 'offset', 'last'),
     Array.from({ length: 9 }, (_, n) => [n * 393_216, n === 8]),
   );
 });
@@ -70,10 +70,7 @@ test('CLIs with and without chunks get a file at the same time; only the CLI wit
   await cli.serve('uploadFile', ({ content }) => ({ success: true, digest: createHash('sha256').update(content, 'base64').digest('hex') }));
   const whole = `/api/sessions/${session.id}/upload`;
   const answers = await Promise.all([chunked.path, whole].map((route) => streamUpload(hub, route, { size: 30 * MB })));
-  assert.deepEqual(
-    answers.map(({ body }) => body.digest),
-    answers.map(({ digest }) => digest),
-  );
+  assert.deepEqual(pluck(answers, 'body.digest'), pluck(answers, 'digest'));
   const larger = await streamUpload(hub, whole, { size: 51 * MB });
   assert.deepEqual([larger.status, larger.body.code], [413, 'too_large']);
   assert.match(larger.body.error, /does not accept uploads in chunks/);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { randomBytes } from 'node:crypto';
 import { existsSync } from 'node:fs';
 import { test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';
@@ -26,8 +27,7 @@ const KEPT_BODIES = 4;
 const PEAK_BODIES = 5;
 
 test('ten uploads of 49 MB, one after another, need a heap for one frame, and leave nothing behind', { skip }, async (t) => {
-  const hub = await startHub();
-  t.after(() => hub.stop());
+  const hub = await startHub(t);
   const { session, cli } = await liveSession(t, hub, { tag: 'memory', tokenIn: 'header' });
   await cli.serve('uploadFile', ({ content }) => ({ success: true, length: content.length }));
   const uploadBody = (bytes) => JSON.stringify({ filename: 'a', mimeType: 'b', content: randomBytes(bytes).toString('base64') });
@@ -55,8 +55,7 @@ test('ten uploads of 49 MB, one after another, need a heap for one frame, and le
 const CHUNKS_GROWTH = 64 * MIB;
 
 test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together', { skip }, async (t) => {
-  const hub = await startHub({ vars: { MAX_UPLOAD_MB: '100' } });
-  t.after(() => hub.stop());
+  const hub = await startHub(t, { vars: { MAX_UPLOAD_MB: '100' } });
   const sessions = await Promise.all(
     ['a', 'b', 'c', 'd'].map(async (namespace) => {
       const { session, cli } = await liveSession(t, hub, {
@@ -74,11 +73,7 @@ test('four concurrent uploads of 100 MB in chunks take at most 64 MiB together',
   await uploadAll(1000);
   const before = hub.readMemory().now;
   const answers = await uploadAll(100 * MIB);
-  assert.deepEqual(
-    answers.map(({ status }) => status),
-    [200, 200, 200, 200],
-    JSON.stringify(answers),
-  );
+  assert.deepEqual(pluck(answers, 'status'), [200, 200, 200, 200], JSON.stringify(answers));
   const growth = hub.readMemory().peak - before;
   t.diagnostic(`the peak is ${(growth / MIB).toFixed(1)} MiB above the memory before`);
   assert.ok(growth <= CHUNKS_GROWTH, `the memory grew by ${growth} bytes`);

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
 import http from 'node:http';
 import { after, before, describe, test } from 'node:test';
+import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { deferred, withTimeout } from '../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
@@ -12,8 +13,7 @@ import { Lifetime } from './lib/lifetime.mjs';
 const MB = 1024 * 1024;
 const MAX_FILE = 50 * MB;
 
-const hub = await startHub();
-after(() => hub.stop());
+const hub = await startHub({ after });
 
 const digestOf = (bytes) => createHash('sha256').update(bytes).digest('hex');
 const uploadBody = (bytes, fields = {}) => ({
@@ -177,10 +177,7 @@ describe('a CLI', () => {
     const { path } = await uploadSession(t, 'many');
     const files = Array.from({ length: 12 }, (_, index) => randomBytes((index + 1) * 500_000));
     const answers = await Promise.all(files.map((file) => hub.web().post(path, uploadBody(file))));
-    assert.deepEqual(
-      answers.map(({ body }) => body.digest),
-      files.map(digestOf),
-    );
+    assert.deepEqual(pluck(answers, 'body.digest'), files.map(digestOf));
   });
 
   test('deletes an uploaded file by its path', async (t) => {

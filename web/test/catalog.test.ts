@@ -19,6 +19,7 @@ import {
 import { isEffort } from '../src/content/agent-options.ts';
 import { state } from '../src/state/store.ts';
 import { EMPTY_STATE } from '../src/state/types.ts';
+import { pluck } from './support/pluck.ts';
 
 const choice = (id: string, label = id): Choice => ({ id, label });
 const CONFIG = {
@@ -198,11 +199,8 @@ test('a machine’s agent has the models and options that it last offered', () =
     ],
   };
   const offers = agentsOn({ metadata } as unknown as Parameters<typeof agentsOn>[0]);
-  assert.deepEqual(
-    offers.map(({ models: listed, options }) => [listed, options]),
-    [
-      [[{ id: 'opus', label: 'Opus' }], [{ id: 'fast', label: 'fast', value: true, choices: [] }]],
-      [[], []],
-    ],
-  );
+  assert.deepEqual(pluck(offers, 'models', 'options'), [
+    [[{ id: 'opus', label: 'Opus' }], [{ id: 'fast', label: 'fast', value: true, choices: [] }]],
+    [[], []],
+  ]);
 });

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { readCommands } from '../src/content/completions.ts';
+import { pluck } from './support/pluck.ts';
 
 test('commands are names or objects, with or without a slash', () => {
   const list = [
@@ -19,10 +20,7 @@ test('commands are names or objects, with or without a slash', () => {
     { name: 'plan', description: '' },
     { name: 'undo', description: '' },
   ]);
-  assert.deepEqual(
-    readCommands(['lint', { name: 'docs', description: '' }], 'Skill').map(({ description }) => description),
-    ['Skill', 'Skill'],
-  );
+  assert.deepEqual(pluck(readCommands(['lint', { name: 'docs', description: '' }], 'Skill'), 'description'), ['Skill', 'Skill']);
 });
 
 test('leaves out all other values', () => {

@@ -18,6 +18,7 @@ import {
   type ShownItem,
   updateShown,
 } from '../src/state/inbox.ts';
+import { pluck } from './support/pluck.ts';
 
 const NOW = Date.UTC(2026, 10, 26);
 const minutesAgo = (count: number) => NOW - count * 60_000;
@@ -101,10 +102,7 @@ test('a request without a plausible time waits since this page received it', () 
     stateEvent('a', { tooOld: request(1), inFuture: request(1), plausible: request(minutesAgo(5)) }),
     NOW + 9_000,
   );
-  assert.deepEqual(
-    Object.values(again.requests.a ?? {}).map(({ since }) => since),
-    [NOW, NOW, minutesAgo(5)],
-  );
+  assert.deepEqual(pluck(Object.values(again.requests.a ?? {}), 'since'), [NOW, NOW, minutesAgo(5)]);
 });
 
 test('tolerates the invalid requests and errors of a CLI', () => {

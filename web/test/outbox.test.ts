@@ -11,6 +11,7 @@ import { withHeld, withNewestPage } from '../src/state/conversation.ts';
 import { getConversation, state, updateConversation } from '../src/state/store.ts';
 import type { TabMessage } from '../src/state/tabs.ts';
 import { EMPTY_CONVERSATION, EMPTY_STATE } from '../src/state/types.ts';
+import { pluck } from './support/pluck.ts';
 import { flushPromises } from './support/promises.ts';
 
 const STORED = { data: { ok: true, message: { seq: 7 } }, response: new Response() };
@@ -93,10 +94,7 @@ test('keeps a rejected message with its error; the user can retry the message wi
   assert.ok(failed);
   await outbox.retry('a', failed);
   assert.deepEqual([states(), outgoing()[0]?.error], [['l1 sent'], undefined]);
-  assert.deepEqual(
-    sent.map(({ localId }) => localId),
-    ['l1', 'l1'],
-  );
+  assert.deepEqual(pluck(sent, 'localId'), ['l1', 'l1']);
   outbox.discard('a', 'l1');
   assert.deepEqual(outgoing(), []);
 });

@@ -15,10 +15,7 @@ const session = (createdAt: number, machineId: string, path: string, more = {}) 
   ({ id: String(createdAt), createdAt, metadata: { path, host: 'h', machineId, ...more } }) as unknown as SessionSummary;
 
 test('recent places are the directories of online machines, with the directories of the newest sessions first', () => {
-  const machines = {
-    a: machine('a', 'laptop', { runnerState: { directories: ['/home/ada/demo', '/srv'] } }),
-    b: machine('b', 'server'),
-  };
+  const machines = { a: machine('a', 'laptop', { runnerState: { directories: ['/home/ada/demo', '/srv'] } }), b: machine('b', 'server') };
   const sessions = [
     session(1, 'b', '/code/old'),
     session(2, 'a', '/home/ada/demo'),

@@ -71,10 +71,7 @@ test('a folded turn shows the message of the user, the last text, errors, and a 
   const turn = [item('user'), item('text'), tool(), item('error'), item('text', MORNING + 4 * MINUTE), ready(MORNING + 4 * MINUTE)];
   const newest = [item('user'), tool(), item('text')];
   assert.deepEqual(kinds([...turn, ...newest], { folds: FOLDED }), ['user', 'error', 'text', 'user', 'tool', 'text']);
-  assert.deepEqual(
-    kinds([...turn, ...newest]),
-    [...turn, ...newest].map(({ kind }) => kind),
-  );
+  assert.deepEqual(kinds([...turn, ...newest]), pluck([...turn, ...newest], 'kind'));
   const [head] = rowsOf([...turn, ...newest], { folds: FOLDED });
   assert.deepEqual(head?.turn, { key: turn[0]?.key, stepCount: 2, duration: 4 * MINUTE, isFolded: true });
   assert.deepEqual(kinds([item('user'), tool(MORNING, 'waiting'), tool(), item('user')], { folds: FOLDED }), ['user', 'tool', 'user']);

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { afterEach, beforeEach, mock, test } from 'node:test';
+import { pluck } from './support/pluck.ts';
 import { flushPromises } from './support/promises.ts';
 
 const HUB = 'https://hub.test/';
@@ -216,7 +217,7 @@ for (const { name, windows: open, clicked } of [
     await click('mine');
     const url = 'https://hub.test/sessions/a?account=mine';
     assert.deepEqual(
-      open.map(({ isFocused, received }) => [isFocused, received]),
+      pluck(open, 'isFocused', 'received'),
       open.map((_, index) => (index === clicked ? [true, [{ type: 'open', url }]] : [false, []])),
     );
     assert.deepEqual(opened, clicked === null ? [url] : []);
@@ -225,10 +226,7 @@ for (const { name, windows: open, clicked } of [
 test('a click on a notification of an earlier hub, which names no account, uses any console', async () => {
   windows = [new FakeWindow(), shows('mine', '/')];
   await click();
-  assert.deepEqual(
-    windows.map(({ isFocused }) => isFocused),
-    [false, true],
-  );
+  assert.deepEqual(pluck(windows, 'isFocused'), [false, true]);
 });
 
 for (const { name, windows: open, received, shown } of [
@@ -248,7 +246,7 @@ for (const { name, windows: open, received, shown } of [
     mock.timers.tick(300);
     await Promise.all(waits);
     assert.deepEqual(
-      open.map((window) => window.received),
+      pluck(open, 'received'),
       open.map((_, index) => (index === received ? [{ type: 'push-lost' }] : [])),
     );
     assert.deepEqual(notified, shown);

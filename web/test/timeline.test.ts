@@ -222,17 +222,9 @@ test('puts live text after the messages, with the key of the message that will r
   const live = [liveText('l1', 'ne'), liveText('l2', ' ', 'thinking')];
   const outgoing = { localId: 'o', text: 'hi', attachments: [], createdAt: 0, status: 'sending' as const };
   const items = timeline([call('a')], WORKING, { live, outgoing: [outgoing] });
-  assert.deepEqual(
-    items.map(({ kind }) => kind),
-    ['tool', 'text', 'outgoing'],
-    'blank text is not shown',
-  );
+  assert.deepEqual(pluck(items, 'kind'), ['tool', 'text', 'outgoing'], 'blank text is not shown');
   assert.equal(items[1]?.key, timeline([stored], WORKING)[0]?.key);
-  assert.deepEqual(
-    timeline([call('a')], ENDED, { live }).map(({ kind }) => kind),
-    ['tool'],
-    'the agent has ended',
-  );
+  assert.deepEqual(pluck(timeline([call('a')], ENDED, { live }), 'kind'), ['tool'], 'the agent has ended');
 });
 
 test('live text shows where text is missing, and is marked if its beginning is missing', () => {
@@ -359,10 +351,7 @@ test('what a sub-agent does is below the call that started the sub-agent', () =>
   assert.deepEqual(pluck(children, 'kind'), ['text', 'tool']);
   assert.equal((children[1] as ToolItem).output, 'x');
   // A search and a jump find the item by the messages of the sub-agent.
-  assert.deepEqual(
-    moreSeqs,
-    messages.slice(1, 4).map((stored) => stored.seq),
-  );
+  assert.deepEqual(moreSeqs, pluck(messages.slice(1, 4), 'seq'));
 });
 
 test('the messages of a sub-agent whose call is not loaded are items of the conversation', () => {

@@ -6,6 +6,7 @@ import { test } from 'node:test';
 import { h, render } from 'preact';
 import { act } from 'preact/test-utils';
 import { type FetchState, useFetch } from '../src/ui/use-fetch.ts';
+import { pluck } from './support/pluck.ts';
 
 /** A view whose fetches the test answers, by key. */
 function renderView() {
@@ -29,10 +30,7 @@ test('a response for an earlier key is ignored, even if it arrives last', async 
   await view.show('a');
   await view.show('b');
   await view.show('c');
-  assert.deepEqual(
-    view.fetches.map(({ key }) => key),
-    ['a', 'b', 'c'],
-  );
+  assert.deepEqual(pluck(view.fetches, 'key'), ['a', 'b', 'c']);
   await view.answer(0, 'of a');
   assert.deepEqual(view.current(), [undefined, null, true]);
   await view.answer(2, 'of c');

@@ -7,6 +7,7 @@ import assert from 'node:assert/strict';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { AGENTS } from '../../src/agents.mjs';
 import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { listeningPorts } from './ports.mjs';
@@ -136,10 +137,7 @@ async function runScenario(t, name) {
       assert.equal(stored.agentState.completedRequests[other].arguments.command, 'mkdir five');
       await untilReady();
       const byRule = Object.values(stored.agentState.completedRequests).filter(({ approvedBy }) => approvedBy);
-      assert.deepEqual(
-        byRule.map(({ approvedBy }) => approvedBy),
-        [{ kind: 'command', label: '`touch` with any path in the folder' }],
-      );
+      assert.deepEqual(pluck(byRule, 'approvedBy'), [{ kind: 'command', label: '`touch` with any path in the folder' }]);
       assert.ok(['three.txt', 'four.txt', 'five'].every((at) => existsSync(file(at))));
     },
   );

@@ -28,10 +28,7 @@ const TYPED = 'This was typed.';
  * @type {Record<string, {args: (args: string[]) => string[], program?: string, settings?: {file: string, content: object}}>}
  */
 const PROGRAMS = {
-  claude: {
-    args: (args) => [...args, '-p', TYPED],
-    program: '../@anthropic-ai/claude-agent-sdk-linux-x64/claude',
-  },
+  claude: { args: (args) => [...args, '-p', TYPED], program: '../@anthropic-ai/claude-agent-sdk-linux-x64/claude' },
   codex: { args: (args) => ['exec', '--skip-git-repo-check', 'resume', args.at(-1), TYPED] },
   copilot: { args: (args) => [...args, '-p', TYPED] },
   gemini: {

@@ -93,9 +93,7 @@ const SCENARIOS = {
       { say: 'All done.' },
     ],
   },
-  edit: {
-    steps: (file) => [{ read: file('README.md') }, { edit: [file('README.md'), 'line two', 'line 2'] }, { say: 'Edited.' }],
-  },
+  edit: { steps: (file) => [{ read: file('README.md') }, { edit: [file('README.md'), 'line two', 'line 2'] }, { say: 'Edited.' }] },
   reject: { steps: () => [{ run: 'touch no.txt' }, { say: 'It was refused.' }], decide: 'reject_once' },
   cancelperm: { steps: () => [{ run: 'touch x.txt' }, { say: 'never' }], decide: 'cancel' },
   cancelrun: { steps: () => [{ run: 'sleep 30', isInSandbox: true }, { say: 'never' }], cancelsRunning: true },

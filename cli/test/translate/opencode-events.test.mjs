@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { OpencodeEvents } from '../../src/translate/opencode-events.mjs';
 import { createTranslator } from '../../src/translate/translator.mjs';
 
@@ -10,10 +11,7 @@ const CHILD = 'ses_child';
 
 const partEvent = (sessionID, part) => ({ type: 'message.part.updated', properties: { sessionID, part: { sessionID, ...part } } });
 const toolEvent = (sessionID, tool, callID, state) => partEvent(sessionID, { type: 'tool', tool, callID, state });
-const deltaEvent = (sessionID, partID, delta) => ({
-  type: 'message.part.delta',
-  properties: { sessionID, partID, field: 'text', delta },
-});
+const deltaEvent = (sessionID, partID, delta) => ({ type: 'message.part.delta', properties: { sessionID, partID, field: 'text', delta } });
 const TASK = toolEvent(OWN, 'task', 'call_task', {
   status: 'running',
   title: 'Look around',
@@ -70,19 +68,13 @@ test('a request of a sub-agent shows all that would be approved, and offers no p
     askedEvent(CHILD, 'per_3', 'external_directory', {}),
   ]);
   const requests = told.slice(1).map(({ request }) => request);
-  assert.deepEqual(
-    requests.map(({ requestId, params }) => [requestId, params.toolCall.kind, params.toolCall.rawInput]),
-    [
-      ['per_1', 'execute', { command: 'touch a' }],
-      ['per_2', 'edit', { filepath: '/app/a.txt', diff }],
-      ['per_3', 'other', { patterns: ['*'] }],
-    ],
-  );
+  assert.deepEqual(pluck(requests, 'requestId', 'params.toolCall.kind', 'params.toolCall.rawInput'), [
+    ['per_1', 'execute', { command: 'touch a' }],
+    ['per_2', 'edit', { filepath: '/app/a.txt', diff }],
+    ['per_3', 'other', { patterns: ['*'] }],
+  ]);
   assert.equal(requests[0].params.toolCall._meta.parentToolCallId, 'call_task');
-  assert.deepEqual(
-    requests[0].params.options.map(({ kind }) => kind),
-    ['allow_once', 'reject_once'],
-  );
+  assert.deepEqual(pluck(requests[0].params.options, 'kind'), ['allow_once', 'reject_once']);
 });
 
 test('a request is settled when it is answered elsewhere, and when its sub-agent ends', () => {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { SubagentSessions } from '../../src/translate/subagent-sessions.mjs';
 import { describe } from './support/replay.mjs';
 import { createSession } from './support/session.mjs';
@@ -117,16 +118,13 @@ test('the limits of the plan are reported when they change, also without a usage
   report({ rateLimitType: 'five_hour', utilization: -1 });
   report({ unifiedWindows: { __proto__: null, seven_day: null } });
   const resetsAt = 1_795_000_000_000;
-  assert.deepEqual(
-    session.hub.recordsOf('limits').map(({ limits }) => limits),
+  assert.deepEqual(pluck(session.hub.recordsOf('limits'), 'limits'), [
+    [{ id: 'five_hour', used: 0.4, resetsAt }],
     [
-      [{ id: 'five_hour', used: 0.4, resetsAt }],
-      [
-        { id: 'five_hour', used: 0.5, resetsAt },
-        { id: 'seven_day', used: 0.1 },
-      ],
+      { id: 'five_hour', used: 0.5, resetsAt },
+      { id: 'seven_day', used: 0.1 },
     ],
-  );
+  ]);
   assert.deepEqual(session.hub.recordsOf('usage'), []);
 });
 

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { createSession, textContent } from './support/session.mjs';
 
 const RUNNING = { status: 'in_progress', kind: 'execute', name: 'Bash', rawInput: { command: 'make' } };
@@ -65,12 +66,7 @@ test('changes of files are shown as edits, and a field that repeats a change is 
   const change = diff('/a', lines('old'), lines('new'));
   assert.deepEqual(
     inputOf({ kind: 'edit', content: [change], rawInput: { path: '/a', oldString: 'old', newString: 'new', replaceAll: true } }),
-    {
-      file_path: '/a',
-      old_string: 'a\na\na\nold\nb\nb\nb',
-      new_string: 'a\na\na\nnew\nb\nb\nb',
-      replaceAll: true,
-    },
+    { file_path: '/a', old_string: 'a\na\na\nold\nb\nb\nb', new_string: 'a\na\na\nnew\nb\nb\nb', replaceAll: true },
   );
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', null, 'new')] }), { file_path: '/a', content: 'new' });
   assert.deepEqual(inputOf({ kind: 'edit', content: [diff('/a', 'x', 'y'), diff('/a', 'p', 'q')] }), {
@@ -141,10 +137,7 @@ test('cumulative output is stored in pieces, one per second', () => {
   assert.deepEqual(session.translator.takeDueRecords(), []);
   session.clock.ms = 3000;
   session.hub.store(session.translator.takeDueRecords());
-  assert.deepEqual(
-    results(session).map(({ content }) => content),
-    ['one\n', 'two\nthree\nfour\n', 'five\n'],
-  );
+  assert.deepEqual(pluck(results(session), 'content'), ['one\n', 'two\nthree\nfour\n', 'five\n']);
   session.callUpdate('c', { status: 'completed', content: textContent('one\ntwo\nthree\nfour\nfive') });
   assert.deepEqual(session.shown(), ['Bash {"command":"make"} -> done "one\\ntwo\\nthree\\nfour\\nfive\\n"']);
 });
@@ -218,10 +211,7 @@ test('pictures in the output of a tool are shown once', () => {
   const pictures = results(session).flatMap(({ content: blocks }) =>
     Array.isArray(blocks) ? blocks.filter(({ type }) => type === 'image') : [],
   );
-  assert.deepEqual(
-    pictures.map(({ source }) => source.data),
-    ['QUJD'],
-  );
+  assert.deepEqual(pluck(pictures, 'source.data'), ['QUJD']);
 });
 
 /** Lines of a log with the error at its end. */

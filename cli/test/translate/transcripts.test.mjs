@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { describe, questionsOf, replay } from './support/replay.mjs';
 
 const LOGS = readdirSync(new URL('../transcripts', import.meta.url)).map((file) => file.replace('.jsonl', ''));
@@ -257,10 +258,7 @@ test('a question becomes a question card, and the answer reaches the agent', () 
 test('a change of the mode that Gemini reports as text is not shown', () => {
   const { hub, timeline } = replay('gemini-modes');
   assert.deepEqual(timeline, []);
-  assert.deepEqual(
-    hub.recordsOf('mode').map(({ mode }) => mode),
-    ['autoEdit', 'yolo', 'plan'],
-  );
+  assert.deepEqual(pluck(hub.recordsOf('mode'), 'mode'), ['autoEdit', 'yolo', 'plan']);
 });
 
 test('a title that arrives after the reply becomes the summary', () => {

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { createTranslator } from '../../src/translate/translator.mjs';
 import { createSession, textContent } from './support/session.mjs';
 
@@ -85,10 +86,7 @@ test('a permanent approval of a call is offered only if the agent has no other a
 test('two requests for one call have different ids, and can be answered in any order', () => {
   const session = createSession();
   const requests = [session.ask(COMMAND), session.ask(COMMAND)];
-  assert.deepEqual(
-    requests.map(({ id }) => id),
-    ['c', 'c#2'],
-  );
+  assert.deepEqual(pluck(requests, 'id'), ['c', 'c#2']);
   assert.equal(session.decide(requests[1], { status: 'approved' }).outcome.optionId, 'once');
   assert.equal(session.decide(requests[0], { status: 'approved' }).outcome.optionId, 'once');
   session.callUpdate('c', { status: 'completed' });

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { startAgent, commandLine, ENTRY, hubAndFolders, startProgram } from './support/program.mjs';
 import { TOKEN } from '../../../packages/cli-kit/test/support/fake-hub.mjs';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { repository, tempDir } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { eventually } from '../../../packages/cli-kit/test/support/wait.mjs';
 
@@ -184,11 +185,8 @@ test('neither commands nor the state files have the access token', async (t) => 
 test('the programs that git runs do not have the access token, nor do the processes of spawned sessions', async (t) => {
   const fixture = await hubAndFolders(t);
   const { hub, base, dir } = fixture;
-  const { git, write } = repository(t, dir);
-  write('.gitattributes', '*.txt filter=spy\n');
-  write('a.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { git, write, commit } = repository(t, dir);
+  commit({ '.gitattributes': '*.txt filter=spy\n', 'a.txt': 'one\n' });
   const seen = path.join(base, 'environment.txt');
   // Of the filters, only the user's own ones run.
   process.env.GIT_CONFIG_GLOBAL = path.join(base, 'gitconfig');
@@ -199,10 +197,7 @@ test('the programs that git runs do not have the access token, nor do the proces
   const spawned = await hub.call(ids.machine, 'spawnSession', { directory: dir });
   for (const sid of [ids.session, spawned.sessionId]) {
     const { files } = await hub.call(sid, 'gitStatus', {});
-    assert.deepEqual(
-      files.map(({ path: name }) => name),
-      ['a.txt'],
-    );
+    assert.deepEqual(pluck(files, 'path'), ['a.txt']);
     const environment = readFileSync(seen, 'utf8');
     rmSync(seen);
     assert.match(environment, /^GIT_OPTIONAL_LOCKS=0$/m);

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
 import { Catalog } from '../src/catalog.mjs';
 import { readArgs } from '../src/program.mjs';
@@ -47,13 +48,10 @@ test('todos are added, completed and listed', () => {
   todos.runCommand('add write the tests');
   assert.equal(todos.runCommand('add run them').text, '1. [ ] write the tests\n2. [ ] run them');
   assert.equal(todos.runCommand('done 1').text, '1. [x] write the tests\n2. [ ] run them');
-  assert.deepEqual(
-    todos.items.map(({ status, priority }) => [status, priority]),
-    [
-      ['completed', 'medium'],
-      ['pending', 'medium'],
-    ],
-  );
+  assert.deepEqual(pluck(todos.items, 'status', 'priority'), [
+    ['completed', 'medium'],
+    ['pending', 'medium'],
+  ]);
   assert.equal(todos.runCommand('done 9').isChanged, false);
   assert.equal(todos.runCommand('fly').isChanged, false);
 });

@@ -81,11 +81,7 @@ test('a background process does not prevent a command from ending', async (t) =>
 });
 
 test('output above the limit is discarded, with a note', async (t) => {
-  const { all, code } = await collect({
-    command: 'head -c 500000 /dev/zero | tr "\\0" x',
-    cwd: tempDir(t),
-    maxOutputChars: 100_000,
-  });
+  const { all, code } = await collect({ command: 'head -c 500000 /dev/zero | tr "\\0" x', cwd: tempDir(t), maxOutputChars: 100_000 });
   assert.equal(code, 0);
   assert.match(all, /\[output limit reached; the rest is discarded\]\n$/);
   assert.ok(all.length < 200_000);

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { Spawner } from 'session-gateway-cli-kit/spawn';
 import { openWorktree } from 'session-gateway-cli-kit/worktree';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { program } from '../src/program.mjs';
 import { startAgent, hubAndFolders } from './support/program.mjs';
 import { repository } from '../../../packages/cli-kit/test/support/repository.mjs';
@@ -45,10 +46,7 @@ test('sessions are spawned in allowed directories; when the machine ends, they e
   assert.notEqual(again.sessionId, ids.session);
   const named = await spawn({ directory: path.join(base, 'allowed') });
   await hub.rename(named.sessionId, 'Keep me');
-  assert.deepEqual(
-    [session, hub.sessions.get(again.sessionId)].map(({ metadata }) => metadata.lifecycleState),
-    ['running', 'initializing'],
-  );
+  assert.deepEqual(pluck([session, hub.sessions.get(again.sessionId)], 'metadata.lifecycleState'), ['running', 'initializing']);
   child.kill('SIGTERM');
   assert.deepEqual(await exit, [0, null]);
   assert.equal(session.active, false);
@@ -92,14 +90,10 @@ test('invalid spawn and resume requests are refused with the reason', async (t) 
 
 test('the folders and branches of a machine can be listed, and a worktree starts from a branch', async (t) => {
   const { hub, base, dir, machine, spawn } = await startMachine(t);
-  const { git, write } = repository(t, dir);
-  write('a.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { git, commit } = repository(t, dir);
+  commit({ 'a.txt': 'one\n' });
   git('branch', 'before');
-  write('b.txt', 'two\n');
-  git('add', '.');
-  git('commit', '-m', 'second');
+  commit({ 'b.txt': 'two\n' });
   const { roots } = await hub.call(machine, 'listDirectory', {});
   assert.deepEqual(roots, [dir, path.join(base, 'allowed')]);
   const { entries } = await hub.call(machine, 'listDirectory', { path: dir });
@@ -115,12 +109,9 @@ test('the folders and branches of a machine can be listed, and a worktree starts
 });
 
 test('the creation of a worktree continues after the timeout of its request', async (t) => {
-  const { dir, git, write } = repository(t);
+  const { dir, git, commit } = repository(t);
   const gate = path.join(dir, '.git', 'gate');
-  write('.gitattributes', '*.txt filter=slow\n');
-  write('a.txt', 'a\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  commit({ '.gitattributes': '*.txt filter=slow\n', 'a.txt': 'a\n' });
   // Of the filters, only the user's own ones run.
   process.env.GIT_CONFIG_GLOBAL = path.join(dir, '.git', 'global');
   t.after(() => delete process.env.GIT_CONFIG_GLOBAL);
@@ -137,10 +128,8 @@ test('the creation of a worktree continues after the timeout of its request', as
 
 test('an archived session is resumed with its id, its metadata and its shell state', async (t) => {
   const { hub, dir, spawn, run, resume } = await startMachine(t);
-  const { git, write } = repository(t, dir);
-  write('a.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { commit } = repository(t, dir);
+  commit({ 'a.txt': 'one\n' });
   const spawned = await spawn({ directory: dir, yolo: true, sessionType: 'worktree', worktreeName: 'w' });
   const { sessionId } = spawned;
   assert.ok(sessionId, spawned.error);
@@ -210,10 +199,7 @@ test('a resume with an unknown agent id is refused', async (t) => {
   const { sessionId } = await spawn({ directory: dir });
   await hub.archive(sessionId);
   const refused = await spawn({ directory: dir, sessionId, resumeSessionId: 'made-up' });
-  assert.deepEqual(refused, {
-    success: false,
-    error: `This machine has no state of session ${sessionId} with the agent's id made-up.`,
-  });
+  assert.deepEqual(refused, { success: false, error: `This machine has no state of session ${sessionId} with the agent's id made-up.` });
   assert.equal(hub.sessions.get(sessionId).active, false);
 });
 

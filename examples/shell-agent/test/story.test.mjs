@@ -32,11 +32,7 @@ test('messages can be built-in commands, commands of the directory, or attachmen
   write('.agents/commands/greet.md', '```sh\necho "hello $1"\n```\n');
   const { session } = await start({ autoApprove: true });
   assert.deepEqual(hub.sessions.get(session.id).metadata.slashCommands, ['help', 'todo', 'greet']);
-  const { path: file } = await hub.call(session.id, 'uploadFile', {
-    filename: 'a.txt',
-    content: btoa('attached'),
-    mimeType: 'text/plain',
-  });
+  const { path: file } = await hub.call(session.id, 'uploadFile', { filename: 'a.txt', content: btoa('attached'), mimeType: 'text/plain' });
   hub.postMessage(session.id, '/todo add write it');
   hub.postMessage(session.id, '/greet world');
   hub.postMessage(session.id, '/nothing');

@@ -5,19 +5,18 @@ import { chmodSync, existsSync, mkdirSync, symlinkSync, writeFileSync } from 'no
 import path from 'node:path';
 import { test } from 'node:test';
 import { gitMethods } from '../src/git-methods.mjs';
-import { commitAll, repository, tempDir } from './support/repository.mjs';
+import { repository, tempDir } from './support/repository.mjs';
 import { pluck } from './support/pluck.mjs';
 
 test('a conflict is one change, whose diff has the markers or what the side that kept the file changed', async (t) => {
-  const created = repository(t);
-  const { dir, git } = created;
-  commitAll(created, { both: 'base\n', 'deleted by them': 'base\n', 'deleted by us': 'base\n' });
+  const { dir, git, commit } = repository(t);
+  commit({ both: 'base\n', 'deleted by them': 'base\n', 'deleted by us': 'base\n' });
   git('switch', '--quiet', '-c', 'other');
   git('rm', '--quiet', 'deleted by them');
-  commitAll(created, { both: 'theirs\n', 'deleted by us': 'theirs\n', 'added by both': 'theirs\n' });
+  commit({ both: 'theirs\n', 'deleted by us': 'theirs\n', 'added by both': 'theirs\n' });
   git('switch', '--quiet', 'main');
   git('rm', '--quiet', 'deleted by us');
-  commitAll(created, { both: 'ours\n', 'deleted by them': 'ours\n', 'added by both': 'ours\n' });
+  commit({ both: 'ours\n', 'deleted by them': 'ours\n', 'added by both': 'ours\n' });
   assert.throws(() => git('merge', 'other'));
 
   const { gitStatus, gitDiffFile, gitDiffNumstat } = gitMethods(dir);
@@ -49,10 +48,9 @@ test('a conflict is one change, whose diff has the markers or what the side that
 });
 
 test('the diff of a renamed file has only its changed lines, staged or not', async (t) => {
-  const created = repository(t);
-  const { dir, git, write } = created;
+  const { dir, git, write, commit } = repository(t);
   const lines = Array.from({ length: 300 }, (_, index) => `line ${index}\n`).join('');
-  commitAll(created, { 'src/old.txt': lines, 'src/other.txt': lines.replaceAll('line', 'row') });
+  commit({ 'src/old.txt': lines, 'src/other.txt': lines.replaceAll('line', 'row') });
   git('mv', 'src/old.txt', 'src/new.txt');
   write('src/new.txt', lines.replace('line 7\n', 'changed\n'));
   git('add', 'src/new.txt');
@@ -71,14 +69,13 @@ test('the diff of a renamed file has only its changed lines, staged or not', asy
 const OF_ALGORITHMS = { 'unique.txt': 'x\nb\nc\n', 'indented.txt': '  c\n}\n  c\na\n' };
 
 test('settings and variables of the user do not change any answer', async (t) => {
-  const created = repository(t);
-  const { dir, git, write } = created;
+  const { dir, git, write, commit } = repository(t);
   const sub = repository(t);
-  commitAll(sub, { 'a.txt': 'a\n' });
+  sub.commit({ 'a.txt': 'a\n' });
   git('-c', 'protocol.file.allow=always', 'submodule', '--quiet', 'add', sub.dir, 'sub');
   const lines = Array.from({ length: 40 }, (_, index) => (index === 6 ? '\n' : `line ${index}\n`)).join('');
   const moved = { m1: lines.replaceAll('line', 'word'), m2: lines.replaceAll('line', 'term') };
-  commitAll(created, { 'a.txt': lines, 'wörd.txt': lines.replaceAll('line', 'row'), 'b.log': 'log\n', ...moved, ...OF_ALGORITHMS });
+  commit({ 'a.txt': lines, 'wörd.txt': lines.replaceAll('line', 'row'), 'b.log': 'log\n', ...moved, ...OF_ALGORITHMS });
   const inSub = (...args) => git('-C', 'sub', '-c', 'user.name=T', '-c', 'user.email=t@example.com', ...args);
   inSub('commit', '--quiet', '--allow-empty', '-m', 'next');
   write('sub/a.txt', 'changed\n');
@@ -136,9 +133,8 @@ test('settings and variables of the user do not change any answer', async (t) =>
 });
 
 test('a changed mode, a link without a target, and an empty file have a diff that says so', async (t) => {
-  const created = repository(t);
-  const { dir, git, write } = created;
-  commitAll(created, { 'run.sh': 'true\n' });
+  const { dir, git, write, commit } = repository(t);
+  commit({ 'run.sh': 'true\n' });
   chmodSync(path.join(dir, 'run.sh'), 0o755);
   symlinkSync('nowhere', path.join(dir, 'link'));
   symlinkSync('/', path.join(dir, 'out'));
@@ -161,11 +157,10 @@ test('a changed mode, a link without a target, and an empty file have a diff tha
 test('a file whose name is not UTF-8 has a diff, tracked or not', {
   skip: process.platform === 'darwin' && 'needs UTF-8 names',
 }, async (t) => {
-  const created = repository(t);
-  const { dir, git, write } = created;
+  const { dir, git, write, commit } = repository(t);
   const latin1 = (name) => Buffer.concat([Buffer.from(`${dir}/`), Buffer.from(name, 'latin1')]);
   writeFileSync(latin1('café[1].txt'), 'one\n');
-  commitAll(created, { 'cafe[1].txt': 'one\n' });
+  commit({ 'cafe[1].txt': 'one\n' });
   writeFileSync(latin1('café[1].txt'), 'two\n');
   writeFileSync(latin1('neu\u00fc'), 'fresh\n');
   write('cafe[1].txt', 'three\n');
@@ -183,7 +178,7 @@ test('a folder with several repositories lists them, each with its changes', asy
     mkdirSync(path.join(dir, name), { recursive: true });
     return repository(t, path.join(dir, name));
   });
-  commitAll(one, { 'a.txt': 'a\n', 'sub/b.txt': 'b\n' });
+  one.commit({ 'a.txt': 'a\n', 'sub/b.txt': 'b\n' });
   one.write('a.txt', 'changed\n');
   one.write('sub/new.txt', 'new\n');
   one.git('mv', 'sub/b.txt', 'sub/c.txt');
@@ -214,10 +209,10 @@ test('a folder with several repositories lists them, each with its changes', asy
 
 test('a repository inside of a repository is named as one, and its changes can be listed', async (t) => {
   const outer = repository(t);
-  commitAll(outer, { 'a.txt': 'a\n' });
+  outer.commit({ 'a.txt': 'a\n' });
   mkdirSync(path.join(outer.dir, 'vendor', 'inner'), { recursive: true });
   const inner = repository(t, path.join(outer.dir, 'vendor', 'inner'));
-  commitAll(inner, { 'b.txt': 'b\n' });
+  inner.commit({ 'b.txt': 'b\n' });
   inner.write('b.txt', 'changed\n');
   const { gitStatus, gitDiffFile } = gitMethods(outer.dir);
   assert.deepEqual((await gitStatus()).files, [

@@ -6,7 +6,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { gitMethods } from '../src/git-methods.mjs';
 import { describeWorktree, listBranches, listWorktrees, openWorktree, removeWorktree } from '../src/worktree.mjs';
-import { commitAll, repository, tempDir } from './support/repository.mjs';
+import { repository, tempDir } from './support/repository.mjs';
 import { pluck } from './support/pluck.mjs';
 
 const LACKS_OBJECT = 'This partial clone lacks an object. To fetch all objects, run on its computer: git fetch --no-filter --refetch';
@@ -19,8 +19,8 @@ test('no program runs that the configuration, the attributes or the hooks of a r
   const program = (name) => `echo ${name} >> ${marker}; cat`;
   mkdirSync(path.join(dir, 'sub'));
   const inner = repository(t, path.join(dir, 'sub'));
-  commitAll(inner, { 'in.txt': 'old\n', '.gitattributes': '*.txt filter=inner\n' });
-  commitAll(created, { 'a.txt': 'old\n', 'b.log': 'old\n', 'c.bin': 'missing\n' });
+  inner.commit({ 'in.txt': 'old\n', '.gitattributes': '*.txt filter=inner\n' });
+  created.commit({ 'a.txt': 'old\n', 'b.log': 'old\n', 'c.bin': 'missing\n' });
   git('branch', 'other');
   const [, blob] = /^\d+ (\w+)/.exec(git('ls-files', '--stage', 'c.bin'));
   for (const { dir: at, write: writeTo, git: gitIn } of [inner, created]) {
@@ -84,9 +84,8 @@ test('no program runs that the configuration, the attributes or the hooks of a r
 });
 
 test('a submodule that is a link to its own repository ends with the error of git', async (t) => {
-  const created = repository(t);
-  const { dir, git } = created;
-  commitAll(created, { 'a.txt': 'old\n' });
+  const { dir, git, commit } = repository(t);
+  commit({ 'a.txt': 'old\n' });
   git('update-index', '--add', '--cacheinfo', `160000,${git('rev-parse', 'HEAD').trim()},loop`);
   symlinkSync('.', path.join(dir, 'loop'));
   await assert.rejects(gitMethods(dir).gitStatus(), /symbolic link/);
@@ -98,7 +97,7 @@ test('nothing is shown of a folder outside that a repository, a nested repositor
   const make = (dir) => {
     mkdirSync(dir, { recursive: true });
     const made = repository(t, dir);
-    commitAll(made, { 'a.txt': 'old\n' });
+    made.commit({ 'a.txt': 'old\n' });
     return made;
   };
   const folder = tempDir(t);
@@ -107,7 +106,7 @@ test('nothing is shown of a folder outside that a repository, a nested repositor
   make(path.join(folder, 'several', 'other')).write('a.txt', 'new\n');
   const parent = make(path.join(folder, 'parent'));
   const inner = make(path.join(parent.dir, 'inner'));
-  commitAll(parent, { 'b.txt': 'old\n' });
+  parent.commit({ 'b.txt': 'old\n' });
   for (const { git } of [own, nested, inner]) git('config', 'core.worktree', outside);
 
   const read = async (dir, method, params) => {

@@ -12,13 +12,13 @@ import { repository, tempDir } from './support/repository.mjs';
 const byPath = (files) => Object.fromEntries(files.map(({ path: name, status }) => [name, status]));
 
 test('git status reports each kind of change, also for names with spaces, tabs and line breaks', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('edited.txt', 'one\n');
-  write('old name.txt', 'a file with enough text to be recognized after a rename\n');
-  write('deleted.txt', 'bye\n');
-  write('removed-from-index.txt', 'bye\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { dir, git, write, commit } = repository(t);
+  commit({
+    'edited.txt': 'one\n',
+    'old name.txt': 'a file with enough text to be recognized after a rename\n',
+    'deleted.txt': 'bye\n',
+    'removed-from-index.txt': 'bye\n',
+  });
   write('edited.txt', 'two\n');
   git('mv', 'old name.txt', 'new näme.txt');
   git('rm', 'deleted.txt');
@@ -48,11 +48,9 @@ test('git status reports each kind of change, also for names with spaces, tabs a
 });
 
 test('a repository without commits reports its branch, and a repository with a detached HEAD reports its commit', async (t) => {
-  const { dir, git, write } = repository(t);
+  const { dir, git, commit } = repository(t);
   assert.equal((await gitMethods(dir).gitStatus({})).branch, 'main');
-  write('a.txt', 'a');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  commit({ 'a.txt': 'a' });
   const oid = git('rev-parse', 'HEAD').trim();
   git('checkout', '--detach');
   const status = await gitMethods(dir).gitStatus({});
@@ -90,11 +88,8 @@ To add an exception for this directory, call:
 });
 
 test('numstat counts lines, staged or not, and marks binary files', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('text.txt', 'a\nb\nc\n');
-  write('image.bin', Buffer.from([0, 1, 2, 3]));
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { dir, git, write, commit } = repository(t);
+  commit({ 'text.txt': 'a\nb\nc\n', 'image.bin': Buffer.from([0, 1, 2, 3]) });
   write('text.txt', 'a\nB\nc\nd\n');
   write('image.bin', Buffer.from([0, 9, 9]));
   const methods = gitMethods(dir);
@@ -115,10 +110,8 @@ test('numstat of a rename carries both names', () => {
 });
 
 test('a diff shows the changed lines, or the whole file if it is untracked', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('a.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { dir, git, write, commit } = repository(t);
+  commit({ 'a.txt': 'one\n' });
   write('a.txt', 'two\n');
   write('-new file.txt', 'fresh\n');
   const methods = gitMethods(dir);
@@ -135,11 +128,8 @@ test('a diff shows the changed lines, or the whole file if it is untracked', asy
 });
 
 test('a deleted file has a diff, and a path is not a pattern', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('sub/deleted.txt', 'bye\n');
-  write('other.txt', 'x\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { dir, git, write, commit } = repository(t);
+  commit({ 'sub/deleted.txt': 'bye\n', 'other.txt': 'x\n' });
   git('rm', '-r', '--quiet', 'sub');
   git('reset', '--quiet');
   write('other.txt', 'y\n');
@@ -149,11 +139,8 @@ test('a deleted file has a diff, and a path is not a pattern', async (t) => {
 });
 
 test('in a subdirectory of a repository, only its files are reported, with relative paths', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('outside.txt', 'a\n');
-  write('sub/inside.txt', 'a\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { dir, write, commit } = repository(t);
+  commit({ 'outside.txt': 'a\n', 'sub/inside.txt': 'a\n' });
   write('outside.txt', 'b\n');
   write('sub/inside.txt', 'b\n');
   const sub = path.join(dir, 'sub');
@@ -178,11 +165,8 @@ test('a working directory outside the served directory is refused, also behind a
 });
 
 test('many untracked files of a folder are one entry with their number, and other changes stay in view', async (t) => {
-  const { dir, git, write } = repository(t);
-  write('src/main.rs', 'one\n');
-  write('data/kept.txt', 'one\n');
-  git('add', '.');
-  git('commit', '-m', 'first');
+  const { dir, write, commit } = repository(t);
+  commit({ 'src/main.rs': 'one\n', 'data/kept.txt': 'one\n' });
   for (let index = 0; index < 700; index += 1) write(`data/raw/${index % 7}/file-${index}.txt`, 'x');
   write('src/main.rs', 'two\n');
   write('data/kept.txt', 'two\n');

@@ -21,9 +21,7 @@ const folder = (...names) => {
 /** A repository with a commit that has the file `sub/a.txt`. */
 function committedRepository(t) {
   const created = repository(t);
-  created.write('sub/a.txt', 'a\n');
-  created.git('add', '.');
-  created.git('commit', '-m', 'first');
+  created.commit({ 'sub/a.txt': 'a\n' });
   return created;
 }
 

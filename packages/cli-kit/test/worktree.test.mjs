@@ -8,10 +8,7 @@ import { repository, tempDir } from './support/repository.mjs';
 /** A repository with one commit on `main`: `a.txt` and `sub/b.txt`. */
 function committedRepository(t) {
   const created = repository(t);
-  created.write('a.txt', 'a\n');
-  created.write('sub/b.txt', 'b\n');
-  created.git('add', '.');
-  created.git('commit', '-m', 'first');
+  created.commit({ 'a.txt': 'a\n', 'sub/b.txt': 'b\n' });
   return created;
 }
 
@@ -71,11 +68,9 @@ test('a worktree created from a worktree is next to it and starts from its commi
 });
 
 test('a worktree starts from the chosen branch, also from a remote one', async (t) => {
-  const { dir, git, write } = committedRepository(t);
+  const { dir, git, commit } = committedRepository(t);
   git('switch', '--quiet', '-c', 'team/feature');
-  write('feature.txt', 'new\n');
-  git('add', '.');
-  git('commit', '-m', 'second');
+  commit({ 'feature.txt': 'new\n' });
   git('update-ref', 'refs/remotes/origin/next', 'HEAD');
   git('switch', '--quiet', 'main');
   const open = (name, branch) => openWorktree({ directory: dir, directories: [dir], name, branch });
@@ -192,11 +187,9 @@ test('creating a worktree runs no hooks of the repository', async (t) => {
 });
 
 test('an existing branch gets a worktree, also if its name has slashes or letters of other scripts', async (t) => {
-  const { dir, git, write } = committedRepository(t);
+  const { dir, git, commit } = committedRepository(t);
   git('switch', '--quiet', '-c', 'feature/größe-名前');
-  write('feature.txt', 'new\n');
-  git('add', '.');
-  git('commit', '-m', 'second');
+  commit({ 'feature.txt': 'new\n' });
   git('switch', '--quiet', 'main');
   git('update-ref', 'refs/remotes/origin/next', 'HEAD');
   const open = (name, branch) => openWorktree({ directory: dir, directories: [dir], name, branch });

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { PHONE, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
 import { openMore, startConsole } from '../lib/console.mjs';
 
@@ -140,13 +141,10 @@ test('the agent’s own answers are in a sheet, which can be closed with or with
   await sheet.getByText('The agent offers no approval of this call alone.').waitFor();
   await sheet.getByRole('button', { name: 'Deny and stop' }).tap();
   await chat.request().waitFor({ state: 'detached' });
-  assert.deepEqual(
-    answered.map(({ id, decision, answers }) => [id, decision, answers]),
-    [
-      ['r1', 'approved', { choice: ['project'] }],
-      ['r2', 'abort', undefined],
-    ],
-  );
+  assert.deepEqual(pluck(answered, 'id', 'decision', 'answers'), [
+    ['r1', 'approved', { choice: ['project'] }],
+    ['r2', 'abort', undefined],
+  ]);
 });
 
 const PLAN = '# Discounts\n\n1. Read the **invoice**.\n2. Subtract the discount.\n\n<!-- rm -rf ~ -->\n';

@@ -235,22 +235,6 @@ test('shows that it catches up after a gap in the events, until also a request t
   await page.getByText('Catching up').waitFor({ state: 'detached' });
 });
 
-test('receives events over an event stream if WebSockets fail', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'stream', ...talk });
-  const { page, context, pageErrors } = await open(t);
-  await context.addInitScript(refuseSockets);
-  const stream = page.waitForRequest((request) => request.url().includes('/api/events') && request.resourceType() === 'eventsource');
-  await page.goto(signInUrl(hub, 'stream', `/sessions/${session.id}`));
-  await stream;
-  const chat = new Chat(page);
-  await chat.composer.waitFor();
-  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  await say(cli, session.id, 'Through the stream.');
-  await chat.waitForText('Through the stream.');
-  assert.equal(await page.evaluate(() => window.refusedSockets), 2);
-  assert.deepEqual(pageErrors, []);
-});
-
 test('seven windows for which a proxy refuses WebSockets can all send: three have a stream, and the others refresh until they are used', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'seven', ...talk });
   const { page, context } = await open(t);

@@ -3,6 +3,7 @@
 import assert from 'node:assert/strict';
 import { hostname } from 'node:os';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
@@ -90,10 +91,7 @@ test('a device that is connected already says so and is not added again, and the
   await again.dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
   assert.notEqual(await again.dialog.locator('.device-code').textContent(), again.code);
   const { devices } = (await hub.web('twice').get('/api/devices')).body;
-  assert.deepEqual(
-    devices.map(({ name }) => name),
-    ['My phone'],
-  );
+  assert.deepEqual(pluck(devices, 'name'), ['My phone']);
   assert.deepEqual(pageErrors, [[], []]);
 });
 

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { connectCli } from '../../../scripts/product/clients/cli.mjs';
 import { PHONE, waitForValue, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
@@ -56,10 +57,7 @@ test('leaves messages for a sleeping laptop, takes one back, and shows on all de
     await device.getByRole('button', { name: 'Send', exact: true }).waitFor();
   }
   const history = await hub.web(namespace).readHistory(id);
-  assert.deepEqual(
-    history.map(({ content }) => content.content.text),
-    ['run the tests'],
-  );
+  assert.deepEqual(pluck(history, 'content.content.text'), ['run the tests']);
   assert.deepEqual(pageErrors, []);
 });
 

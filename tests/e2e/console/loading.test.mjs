@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, waitForCount } from '../lib/browser.mjs';
+import { DESK } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
@@ -241,20 +241,6 @@ test('a first visit with a token that is no longer valid asks to sign in', async
   assert.equal((await refused).status(), 401);
   deliver();
   await page.getByText('The access token is no longer valid.').waitFor();
-});
-
-test('on a slow network, the list of sessions does not wait for the connection', async (t) => {
-  const { session } = await liveSession(t, hub, { namespace: 'slow-list', ...namedSession('first') });
-  const { page, gate } = await openList(t, 'slow-list');
-  await setResponseTime(page, 150);
-  await page.goto('about:blank');
-  await hub.web('slow-list').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'first, renamed' } });
-  const connect = gate.close();
-  await page.goto('/');
-  await page.getByRole('link', { name: /first, renamed/ }).waitFor();
-  await waitForCount(page.locator('.connection[data-state="live"]'), 0);
-  connect();
-  await waitUntilLoaded(page);
 });
 
 test('no message is lost between the first requests of a page and its connection', async (t) => {

@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
@@ -185,10 +186,7 @@ test('when a file cannot be uploaded, the task and the files stay in the compose
   // The page shows a message before the hub has stored it.
   const readMessage = async () => (await hub.web('failing').get(`/api/sessions/${session.id}/messages`)).body.messages[0];
   const message = await eventually(readMessage, 'the stored message');
-  assert.deepEqual(
-    message.content.content.attachments.map(({ filename }) => filename),
-    ['a.txt', 'b.txt'],
-  );
+  assert.deepEqual(pluck(message.content.content.attachments, 'filename'), ['a.txt', 'b.txt']);
 });
 
 test('a page that is closed before its files are uploaded keeps the task and names the files', async (t) => {

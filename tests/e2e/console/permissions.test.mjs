@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { deferred, eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
@@ -147,10 +148,7 @@ test('asks for another review of a changed request, and keeps a request open whe
   await card.getByText('rm -r src', { exact: true }).waitFor();
   await card.getByRole('button', { name: 'Approve', exact: true }).click();
   await card.getByText('rm -r docs', { exact: true }).waitFor();
-  assert.deepEqual(
-    answered.map(({ id }) => id),
-    ['r1'],
-  );
+  assert.deepEqual(pluck(answered, 'id'), ['r1']);
 });
 
 test('opens one of several requests, and moves the keyboard focus to the next request and then to the composer', async (t) => {
@@ -228,10 +226,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
     { id: 'shape', question: 'Which shape?', options: ['Round', 'Square'] },
     { id: 'name', question: 'Its name?' },
   ];
-  const requests = {
-    r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 },
-    r2: request('ls', 2),
-  };
+  const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 }, r2: request('ls', 2) };
   const { page, chat, answered, setRequests } = await openTalk(t, 'drafts', { metadata: { name: 'The one' }, requests });
   const [askCard, bashCard] = [chat.request('Ask'), chat.request('Bash')];
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);

@@ -104,12 +104,7 @@ async function createSample(t, namespace) {
     ...(index === 1 ? { sessionId: dates.id } : {}),
   }));
   await machine.serve(`${machineId}:listAgentSessions`, () => ({ success: true, sessions, nextCursor: 'next' }));
-  return {
-    answers,
-    dates: `/sessions/${dates.id}`,
-    tables: `/sessions/${tables.id}`,
-    existing: `/machines?existing=${machineId}`,
-  };
+  return { answers, dates: `/sessions/${dates.id}`, tables: `/sessions/${tables.id}`, existing: `/machines?existing=${machineId}` };
 }
 
 /** Opens a page that is signed in. */

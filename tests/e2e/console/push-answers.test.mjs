@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { clickNotification, deliverPush, waitForNotification } from '../lib/push-browser.mjs';
 import { setVisibility, startPushConsole, turnOn } from '../lib/push-console.mjs';
@@ -48,10 +49,7 @@ async function tapUntil(page, button, title) {
 
 test('a button of the notification answers the request, and a second tap says that it was answered', async (t) => {
   const { session, answers, page, payload, shown } = await showRequest(t, 'buttons');
-  assert.deepEqual(
-    shown.actions.map(({ title }) => title),
-    ['Approve', 'Deny'],
-  );
+  assert.deepEqual(pluck(shown.actions, 'title'), ['Approve', 'Deny']);
   // A push that arrives twice replaces the notification. The console ignores a tap that follows the replacement too soon, so tap again.
   const tap = async () => {
     assert.deepEqual(await clickNotification(page, 'approve'), []);

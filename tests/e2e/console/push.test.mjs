@@ -8,7 +8,7 @@ import path from 'node:path';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { DESK, signInUrl, waitForEqual } from '../lib/browser.mjs';
+import { DESK, waitForEqual } from '../lib/browser.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { clickNotification, deliverPush, mockPushManager, waitForNotification } from '../lib/push-browser.mjs';
 import { READY, setVisibility, startPushConsole, turnOffButton, turnOn, turnOnButton } from '../lib/push-console.mjs';
@@ -82,72 +82,6 @@ test('a session can be muted, and a device notified of requests only', async (t)
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   await eventually(async () => (await hub.web('chooses').get('/api/push/log')).body.log[0]?.outcome === 'muted', 'the outcome');
   assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
-});
-
-test('shows a toast instead of a push while the page is visible', async (t) => {
-  const browser = service.addBrowser();
-  const { session, cli } = await liveSession(t, hub, {
-    namespace: 'looks',
-    tag: '/code/demo',
-    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
-  });
-  const { page } = await openSettings(t, 'looks', browser.subscription);
-  await turnOn(page);
-  await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  await cli.sendMessage(session.id, READY);
-  await page.getByText('Alpha is waiting · The talk').waitFor();
-  await page.getByRole('button', { name: 'Open' }).click();
-  await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
-  const readOutcomes = async () => (await hub.web('looks').get('/api/push/log')).body.log.map(({ outcome }) => outcome);
-  await eventually(async () => (await readOutcomes())[0] === 'toast', 'the outcome');
-  assert.deepEqual(await readOutcomes(), ['toast']);
-  assert.ok(!service.messages.some(({ path: recipient }) => recipient === browser.path));
-});
-
-test('a page in use holds back the push to its own device, and a page without input holds back no push', async (t) => {
-  const { session, cli } = await liveSession(t, hub, {
-    namespace: 'two-devices',
-    tag: '/code/demo',
-    metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
-  });
-  const [desk, phone] = [service.addBrowser(), service.addBrowser()];
-  const { page: deskPage, context: deskContext } = await open(t);
-  await mockPushManager(deskContext, desk.subscription);
-  await deskPage.clock.install();
-  await deskPage.goto(signInUrl(hub, 'two-devices', '/settings'));
-  const { page: phonePage } = await openSettings(t, 'two-devices', phone.subscription);
-  for (const page of [deskPage, phonePage]) {
-    await turnOn(page);
-    await page.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
-  }
-  await setVisibility(phonePage, 'hidden');
-  let version = 0;
-  const ask = async () => {
-    version += 1;
-    const agentState = { requests: { [`r${version}`]: { tool: 'shell', arguments: {} } } };
-    await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: version, agentState });
-  };
-  const countPushes = ({ path: recipient }) => service.messages.filter(({ path }) => path === recipient).length;
-
-  await ask();
-  assert.equal((await phone.next()).payload.data.requestId, 'r1');
-  await deskPage.getByText('Use shell · The talk').first().waitFor();
-
-  const waitForReport = () => deskPage.waitForResponse((response) => response.url().endsWith('/api/visibility'));
-  const left = waitForReport();
-  await deskPage.clock.fastForward(61_000);
-  assert.equal((await left).status(), 200);
-  await ask();
-  assert.equal((await desk.next()).payload.data.requestId, 'r2');
-  assert.equal((await phone.next()).payload.data.requestId, 'r2');
-
-  const returned = waitForReport();
-  await deskPage.mouse.move(10, 10);
-  await deskPage.mouse.move(20, 20);
-  assert.equal((await returned).status(), 200);
-  await ask();
-  assert.equal((await phone.next()).payload.data.requestId, 'r3');
-  assert.deepEqual([countPushes(desk), countPushes(phone)], [1, 3]);
 });
 
 test('shows the outcome of recent notifications in the settings', async (t) => {

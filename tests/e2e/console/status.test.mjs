@@ -9,8 +9,7 @@ import { PHONE, waitForEqual } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { PushService } from '../lib/push-service.mjs';
 
-const service = await new PushService().start();
-after(() => service.stop());
+const service = await new PushService().start({ after });
 
 const { hub, visit } = await startConsole({ vars: { PUSH_ALLOW_INSECURE: 'true' } });
 

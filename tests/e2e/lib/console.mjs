@@ -20,8 +20,7 @@ export async function startConsole({ vars, wrappers, serviceWorkers = 'block', w
   after(() => suite.end());
   // The browser is started first: if the start fails, no hub has to be stopped.
   const browser = await startBrowser(suite, { whole });
-  const hub = await startHub({ console: true, vars, wrappers });
-  suite.after(() => hub.stop());
+  const hub = await startHub(suite, { console: true, vars, wrappers });
 
   /** Opens an empty page in a new context. @see openPage */
   const open = (t, /** @type {import('playwright-core').BrowserContextOptions} */ options = DESK) =>

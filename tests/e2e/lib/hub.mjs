@@ -354,18 +354,10 @@ export class Hub {
    * event. Needs `TALLY_WORKER`, which has further counts.
    * @param {string} namespace
    * @returns {Promise<{wakes: number, events: {name: string, wake: number, from: number, to: number | null}[],
-   *   statements: string[], rowsRead: number, rowsWritten: number, successiveRoundTrips: number}>}
+   *   statements: string[], rowsRead: number, rowsWritten: number}>}
    */
   async readTally(namespace) {
     return (await this.web(namespace).get(`/e2e/tally?namespace=${namespace}`)).body;
-  }
-
-  /**
-   * Makes each round trip to D1 take at least this long. Needs `TALLY_WORKER`.
-   * @param {number} ms
-   */
-  async setRoundTripMs(ms) {
-    await this.web().get(`/e2e/round-trip?ms=${ms}`);
   }
 
   /**
@@ -396,25 +388,28 @@ export class Hub {
 
   async stop() {
     await this.#miniflare?.dispose();
+    this.#miniflare = undefined;
     removeFolder(this.#stateFolder);
   }
 }
 
 /**
- * Starts a hub on a free port. The caller stops the hub.
+ * Starts a hub on a free port, and stops it after `t`.
+ * @param {{after: (step: () => unknown) => void}} t
  * @param {{vars?: Record<string, unknown>, schema?: boolean, rateLimit?: boolean, wrappers?: string[], console?: boolean,
  *   databases?: number}} [options] `vars`: override the variables of wrangler.toml; `schema: false`: an empty database; `rateLimit: false`: no rate limit
  *   binding; `wrappers`: files of this folder that wrap the built worker, the entry first; `console`: serves the web console;
  *   `databases`: how many databases the hub has
  */
-export async function startHub({ vars = {}, schema = true, rateLimit = true, wrappers = [], console = false, databases = 1 } = {}) {
+export async function startHub(t, { vars = {}, schema = true, rateLimit = true, wrappers = [], console = false, databases = 1 } = {}) {
   const hub = new Hub(vars, { rateLimit, wrappers, console, databases });
   try {
     await hub.start();
     if (schema) await hub.migrate();
-    return hub;
   } catch (error) {
     await hub.stop();
     throw error;
   }
+  t.after(() => hub.stop());
+  return hub;
 }

@@ -15,8 +15,7 @@ export const turnOffButton = (page) => page.getByRole('button', { name: 'Turn no
 
 /** Starts the hub and a push service for the tests of a file. */
 export async function startPushConsole() {
-  const service = await new PushService().start();
-  after(() => service.stop());
+  const service = await new PushService().start({ after });
   const { hub, open, visit, startSession } = await startConsole({
     vars: { PUSH_ALLOW_INSECURE: 'true' },
     serviceWorkers: 'allow',

@@ -31,8 +31,10 @@ export class PushService {
   #browsers = new Map();
   #server = http.createServer((request, response) => this.#handleRequest(request, response));
 
-  async start() {
+  /** @param {{after: (step: () => unknown) => void}} t */
+  async start(t) {
     await new Promise((resolve) => this.#server.listen(0, '127.0.0.1', () => resolve(undefined)));
+    t.after(() => this.#stop());
     return this;
   }
 
@@ -78,7 +80,7 @@ export class PushService {
     if (answer) response.writeHead(answer.status ?? 201, answer.headers).end();
   }
 
-  stop() {
+  #stop() {
     this.#server.closeAllConnections();
     this.#server.close();
   }

@@ -90,8 +90,7 @@ export class Operator {
     const operator = new Operator();
     operator.#t = t;
     operator.#deployment = await startPlatform(t);
-    operator.#hub = await startHub({ wrappers: FAULTY_WORKER });
-    t.after(() => operator.#hub.stop());
+    operator.#hub = await startHub(t, { wrappers: FAULTY_WORKER });
     operator.#home = temporaryFolder(t);
     operator.#port = await freePort();
     writeFileSync(path.join(operator.#home, 'npm'), MOCK_NPM, { mode: 0o755 });

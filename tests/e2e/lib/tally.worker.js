@@ -10,35 +10,8 @@ import Worker, { NamespaceHub as BuiltHub } from './clock.worker.js';
 /** The tallies by object id. The worker and all objects share them, and an object keeps its tally when it hibernates. */
 const tallies = new Map();
 
-/**
- * Returns zero counts for a client of D1. A query or a batch is one round trip. `successiveRoundTrips` counts round trips at the same
- * time once. `databaseBytes`: the last size of the database.
- */
-const newDatabaseCounts = () => ({
-  roundTrips: 0,
-  successiveRoundTrips: 0,
-  openRoundTrips: 0,
-  rowsRead: 0,
-  rowsWritten: 0,
-  databaseBytes: 0,
-  statements: [],
-});
-
-/** How long each round trip takes at least, in milliseconds. */
-let roundTripMs = 0;
-
-/** Runs a query or a batch. */
-async function makeRoundTrip(counts, run) {
-  counts.roundTrips += 1;
-  if (counts.openRoundTrips === 0) counts.successiveRoundTrips += 1;
-  counts.openRoundTrips += 1;
-  try {
-    if (roundTripMs > 0) await scheduler.wait(roundTripMs);
-    return await run();
-  } finally {
-    counts.openRoundTrips -= 1;
-  }
-}
+/** Returns zero counts for a client of D1. A query or a batch is one round trip. `databaseBytes`: the last size of the database. */
+const newDatabaseCounts = () => ({ roundTrips: 0, rowsRead: 0, rowsWritten: 0, databaseBytes: 0, statements: [] });
 
 /** The counts of the worker itself, without objects. */
 const workerCounts = { requests: 0, ...newDatabaseCounts() };
@@ -97,7 +70,8 @@ function wrapStatement(statement, sql, counts) {
     // `raw` of D1 returns no counts.
     async raw() {
       counts.statements.push(sql);
-      const result = await makeRoundTrip(counts, () => statement.all());
+      counts.roundTrips += 1;
+      const result = await statement.all();
       addRows(counts, [result]);
       return result.results.map(Object.values);
     },
@@ -111,7 +85,8 @@ const withCounts = (env, counts, run = (batch) => batch()) => ({
     prepare: (sql) => wrapStatement(env.DB.prepare(sql), sql, counts),
     async batch(batch) {
       counts.statements.push(...batch.map(({ sql }) => sql));
-      const results = await run(() => makeRoundTrip(counts, () => env.DB.batch(batch)));
+      counts.roundTrips += 1;
+      const results = await run(() => env.DB.batch(batch));
       addRows(counts, results);
       return results;
     },
@@ -141,7 +116,7 @@ export class NamespaceHub extends BuiltHub {
     const tally = tallyOf(state.id);
     tally.wakes += 1;
     // The platform may have removed the previous instance of this object while that instance was busy.
-    [tally.runningCount, tally.openRoundTrips] = [0, 0];
+    tally.runningCount = 0;
     countStorage(state.storage, tally.storage);
     super(
       state,
@@ -172,10 +147,6 @@ export default class extends Worker {
 
   async fetch(request) {
     const { pathname, searchParams } = new URL(request.url);
-    if (pathname === '/e2e/round-trip') {
-      roundTripMs = Number(searchParams.get('ms'));
-      return new Response();
-    }
     if (pathname === '/e2e/tally') {
       return Response.json({ ...tallyOf(this.env.HUB.idFromName(searchParams.get('namespace'))), worker: workerCounts, logLines });
     }

@@ -13,14 +13,16 @@ export function openTcpSocket(t, port, path) {
   const upgrade = ['Connection: Upgrade', 'Upgrade: websocket', 'Sec-WebSocket-Version: 13', 'Sec-WebSocket-Key: YmFkLWlucHV0LW9mLWh1YiE='];
   socket.write([`GET ${path} HTTP/1.1`, 'Host: 127.0.0.1', ...upgrade, '', ''].join('\r\n'));
   return {
+    received,
+    destroy: () => socket.destroy(),
     /**
-     * Sends a text frame of at most 125 bytes.
+     * Sends a frame of at most 125 bytes, by default a text.
      * @param {string | Buffer} text
-     * @param {{isMasked?: boolean}} [options] the mask is zero, so the bytes are sent unchanged
+     * @param {{isMasked?: boolean, opcode?: number}} [options] the mask is zero, so the bytes are sent unchanged
      */
-    send(text, { isMasked = true } = {}) {
+    send(text, { isMasked = true, opcode = 1 } = {}) {
       const payload = Buffer.from(text);
-      const head = isMasked ? [0x81, 0x80 | payload.length, 0, 0, 0, 0] : [0x81, payload.length];
+      const head = isMasked ? [0x80 | opcode, 0x80 | payload.length, 0, 0, 0, 0] : [0x80 | opcode, payload.length];
       socket.write(Buffer.concat([Buffer.from(head), payload]));
     },
     /** Waits for data that contains `part`. Each character of `part` is a byte. */

@@ -2,14 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { after, afterEach } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startHub } from './hub.mjs';
 import { Lifetime } from './lifetime.mjs';
 
 /** Starts a hub with one session and one machine, and checks after every test that the hub has changed nothing. */
 export async function startUnchangedHub() {
-  const hub = await startHub();
-  after(() => hub.stop());
+  const hub = await startHub({ after });
   const suite = new Lifetime();
   const web = hub.web('team');
   const { session, cli } = await liveSession(suite, hub, { namespace: 'team', tag: 'bad-input', auth: { machineId: 'm' } });
@@ -21,10 +21,7 @@ export async function startUnchangedHub() {
     const { status, body } = await web.get(`/api/sessions/${session.id}`);
     assert.equal(status, 200);
     assert.deepEqual([body.session.seq, body.session.metadataVersion, body.session.agentStateVersion], [0, 1, 1]);
-    assert.deepEqual(
-      (await web.get('/api/sessions')).body.sessions.map(({ id }) => id),
-      [session.id],
-    );
+    assert.deepEqual(pluck((await web.get('/api/sessions')).body.sessions, 'id'), [session.id]);
   });
 
   return { hub, web, session, cli };

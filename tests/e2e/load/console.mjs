@@ -359,8 +359,7 @@ const seconds = (ms) => `${(ms / 1000).toFixed(2)} s`;
 const suite = new Lifetime();
 try {
   const browser = await startBrowser(suite, { whole: true });
-  const hub = await startHub({ console: true });
-  suite.after(() => hub.stop());
+  const hub = await startHub(suite, { console: true });
   console.error(`Storing ${LONG_SESSION + HUGE_SESSION} messages ...`);
   const sessions = await seed(hub);
   const served = { url: await startCompression(suite, hub), token: (namespace) => hub.token(namespace) };

@@ -20,8 +20,7 @@ const STALL_MS = 90_000;
 /** How often a CLI may connect again during a stall: it waits longer for each acknowledgement. */
 const MAX_CONNECTS = 3;
 
-const hub = await startHub({ wrappers: FAULTY_WORKER });
-after(() => hub.stop());
+const hub = await startHub({ after }, { wrappers: FAULTY_WORKER });
 
 /** Does what a CLI does when it starts: finds its session by its tag, connects, registers a method, and sends a keep-alive. */
 async function start(web, tag) {

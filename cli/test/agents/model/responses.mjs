@@ -62,14 +62,7 @@ export async function write({ texts, calls }, _body, { send }) {
   for (const { id: call_id, name, namespace, input, isCustom } of calls) {
     const item = isCustom
       ? { type: 'custom_tool_call', id: nextId('item'), call_id, name, input, status: 'completed' }
-      : {
-          type: 'function_call',
-          id: nextId('item'),
-          call_id,
-          name,
-          ...(namespace ? { namespace } : {}),
-          arguments: JSON.stringify(input),
-        };
+      : { type: 'function_call', id: nextId('item'), call_id, name, ...(namespace ? { namespace } : {}), arguments: JSON.stringify(input) };
     event({ type: 'response.output_item.added', output_index: output.length, item });
     finishItem(item);
   }

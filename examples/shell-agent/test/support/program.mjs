@@ -18,9 +18,7 @@ export const ENTRY = fileURLToPath(new URL('../../index.mjs', import.meta.url));
  * @param {Record<string, string>} [options] environment variables, and `entry`
  */
 export function startProgram(t, args, { entry = ENTRY, ...env } = {}) {
-  const child = spawn(process.execPath, [entry, ...args], {
-    env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env },
-  });
+  const child = spawn(process.execPath, [entry, ...args], { env: { ...process.env, CLI_API_TOKEN: '', HUB_URL: '', ...env } });
   // `close`, because the last output may arrive after `exit`.
   const exit = once(child, 'close');
   t.after(async () => {

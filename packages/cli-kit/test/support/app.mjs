@@ -23,7 +23,7 @@ export async function setUpApp(t, program, defaults) {
       await hub.stop();
     }
   });
-  const { dir, git, write } = repository(t);
+  const { dir, git, write, commit } = repository(t);
   const home = tempDir(t);
   const start = async (options = {}) => {
     /** @type {any} */
@@ -44,7 +44,7 @@ export async function setUpApp(t, program, defaults) {
     apps.add(app);
     return app;
   };
-  return { hub, dir, git, write, home, log, start };
+  return { hub, dir, git, write, commit, home, log, start };
 }
 
 /** Waits for a permission request and approves it. */

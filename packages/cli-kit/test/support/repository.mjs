@@ -5,14 +5,14 @@ import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 
-/** Creates a directory, which is removed when the test ends. */
+/** Creates a directory, which is removed when the test ends. The children of a killed program may still write. */
 export function tempDir(t) {
-  const dir = realpathSync(mkdtempSync(path.join(tmpdir(), 'shell-agent-')));
-  t.after(() => rmSync(dir, { recursive: true, force: true }));
+  const dir = realpathSync(mkdtempSync(path.join(tmpdir(), 'test-')));
+  t.after(() => rmSync(dir, { recursive: true, force: true, maxRetries: 10 }));
   return dir;
 }
 
-/** Creates a git repository. Returns functions that run git and write files in it. */
+/** Creates a git repository. Returns functions that run git, write files and commit them. */
 export function repository(t, dir = tempDir(t)) {
   const env = {
     ...process.env,
@@ -28,13 +28,12 @@ export function repository(t, dir = tempDir(t)) {
     mkdirSync(path.dirname(path.join(dir, name)), { recursive: true });
     writeFileSync(path.join(dir, name), content);
   };
+  /** Writes files, and commits all changes. */
+  const commit = (files = {}, message = 'commit') => {
+    for (const [name, content] of Object.entries(files)) write(name, content);
+    git('add', '.');
+    git('commit', '-m', message);
+  };
   git('init', '--initial-branch=main');
-  return { dir, git, write };
-}
-
-/** Commits the files of a repository. */
-export function commitAll({ git, write }, files, message = 'commit') {
-  for (const [name, content] of Object.entries(files)) write(name, content);
-  git('add', '.');
-  git('commit', '-m', message);
+  return { dir, git, write, commit };
 }

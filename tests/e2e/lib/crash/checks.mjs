@@ -1,6 +1,7 @@
 /** The conditions that must hold after a load test with kills. */
 
 import assert from 'node:assert/strict';
+import { pluck } from '../../../../packages/cli-kit/test/support/pluck.mjs';
 import { partOf } from '../agent.mjs';
 import { requestIdOf } from './session-load.mjs';
 
@@ -31,7 +32,7 @@ export async function readStoredSession({ web, session: { id }, loadTest }) {
 /** Checks that every acknowledged message is stored once, in the order of its sender, and there are no other messages. */
 export function checkMessages({ clis, writers }, { session, history, row, messages }) {
   assert.deepEqual(
-    history.map(({ seq }) => seq),
+    pluck(history, 'seq'),
     history.map((_, index) => index + 1),
     'seqs have no gap',
   );
@@ -48,16 +49,12 @@ export function checkMessages({ clis, writers }, { session, history, row, messag
     sentCount += sent.length;
     const storedOfEach = sent.map(({ localId }) => byLocalId.get(localId) ?? []);
     assert.deepEqual(
-      storedOfEach.map(({ length }) => length),
+      pluck(storedOfEach, 'length'),
       sent.map(() => 1),
       `each message of ${name} is stored once`,
     );
     const stored = storedOfEach.flat();
-    assert.deepEqual(
-      stored.map(({ content }) => content),
-      sent.map(({ message }) => message),
-      `messages of ${name} are unchanged`,
-    );
+    assert.deepEqual(pluck(stored, 'content'), pluck(sent, 'message'), `messages of ${name} are unchanged`);
     assert.ok(
       stored.every(({ seq }, index) => index === 0 || seq > stored[index - 1].seq),
       `messages of ${name} are in order`,
@@ -137,18 +134,14 @@ export function checkRequests({ clis, approver }, { session, completed }) {
 /** Checks that the agent executed each command once and in order. Only a command that a kill interrupted may be missing. */
 export function checkAgent({ name, kills, writer, executedCommands }, { session, history }) {
   assert.deepEqual(
-    history.map(({ seq }) => seq),
+    pluck(history, 'seq'),
     history.map((_, index) => index + 1),
     'seqs have no gap',
   );
   const byLocalId = new Map(history.map((message) => [message.localId, message]));
   const calls = history.map(partOf).filter((part) => part?.type === 'tool_use');
   const commands = writer.sent.map((_, index) => writer.text(index + 1));
-  assert.deepEqual(
-    calls.map(({ input }) => input.command),
-    commands,
-    `${name} starts each command once and in order`,
-  );
+  assert.deepEqual(pluck(calls, 'input.command'), commands, `${name} starts each command once and in order`);
   for (const { id } of calls) {
     const seqs = ['use', 'result', 'end', 'ready'].map((kind) => byLocalId.get(`${id}-${kind}`)?.seq);
     assert.ok(
