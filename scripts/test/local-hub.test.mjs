@@ -126,3 +126,10 @@ test('without a hub, the commands say how to start it', async (t) => {
     assert.ok((stdout + stderr).includes(server.url.slice('http://'.length)), command);
   }
 });
+
+test('a data folder that cannot be made ends the start at once, with advice', { skip: process.platform !== 'linux' }, async (t) => {
+  const { run } = installPackage(t);
+  const { code, stderr } = await run('start', [], { HUB_DATA_DIR: '/proc/hub/data' });
+  assert.equal(code, 1);
+  assert.match(stderr, /^The folder \/proc\/hub for the data of the hub cannot be made: E\w+\.\nChoose another folder with --data DIR/m);
+});
