@@ -1,7 +1,8 @@
 // `.dev.vars`, the secrets of the local hub, and the access tokens derived from them.
 
 import { createHmac, randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { makeFolder } from './make-folder.mjs';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
 import { UserError } from './errors.mjs';
 import { withLock } from './lock.mjs';
@@ -30,7 +31,7 @@ function createDevVars() {
     `CLI_API_TOKEN=${randomBytes(24).toString('hex')}`,
     '',
   ].join('\n');
-  mkdirSync(DATA_DIR, { recursive: true });
+  makeFolder(DATA_DIR);
   // `wx`: fails if the file exists.
   writeFileSync(DEV_VARS, text, { mode: 0o600, flag: 'wx' });
 }

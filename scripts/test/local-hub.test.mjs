@@ -101,6 +101,11 @@ test('HUB_URL is another default than the local hub', async (t) => {
     assert.match(stderr, /The hub answered 403: Refused there\./);
   }
   assert.match((await run('smoke', ['--quick'], { HUB_URL: url })).stdout, /status 403: Refused there\./);
+  const { url: prefixed } = await startServer(t, ({ url: path }, response) => {
+    response.end(path === '/hub/health' ? '{"version":"0.3.0","protocolVersion":1}' : '{}');
+  });
+  for (const ask of [() => run('doctor', [], { HUB_URL: `${prefixed}/hub` }), () => run('doctor', ['--hub', `${prefixed}/hub`])])
+    assert.ok((await ask()).stdout.includes(`Version 0.3.0 answers at ${prefixed}/hub`));
   assert.deepEqual([...requests], []);
 });
 
@@ -125,4 +130,19 @@ test('without a hub, the commands say how to start it', async (t) => {
     );
     assert.ok((stdout + stderr).includes(server.url.slice('http://'.length)), command);
   }
+});
+
+test('doctor says that another computer’s hub does not answer, and sends it no token', async (t) => {
+  const { run } = installPackage(t);
+  const { stdout, code } = await run('doctor', ['--hub', 'http://hub.invalid']);
+  assert.match(stdout, /^problem +hub +No hub answers at http:\/\/hub\.invalid\. /m);
+  assert.doesNotMatch(stdout, / port /, 'the port of this computer does not matter');
+  assert.equal(code, 1);
+});
+
+test('a data folder that cannot be made ends the start at once, with advice', { skip: process.platform !== 'linux' }, async (t) => {
+  const { run } = installPackage(t);
+  const { code, stderr } = await run('start', [], { HUB_DATA_DIR: '/proc/hub/data' });
+  assert.equal(code, 1);
+  assert.match(stderr, /^The folder \/proc\/hub for the data of the hub cannot be made: E\w+\.\nChoose another folder with --data DIR/m);
 });

@@ -46,6 +46,21 @@ test('an export is read and an import is sent in chunks, and both report their p
   assert.deepEqual(progress, ['500 rows', '1000 rows', '1200 rows', ...imported]);
 });
 
+test('an export waits as long as the hub asks while it is overloaded, and says so', async (t) => {
+  let refusals = 20;
+  const { url } = await startServer(t, (_request, response) => {
+    refusals -= 1;
+    if (refusals >= 0) response.writeHead(503, { 'retry-after': '0' }).end('{"error":"Try again.","code":"overloaded"}');
+    else response.end(JSON.stringify({ rows: ROWS }));
+  });
+  const folder = mkdtempSync(path.join(tmpdir(), 'namespace-'));
+  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const progress = [];
+  const rows = await exportNamespace({ url, secret: 'secret' }, 'team', path.join(folder, 'team.jsonl'), (state) => progress.push(state));
+  const waiting = Array.from({ length: 20 }, () => 'the hub is not available, next attempt in 0 s');
+  assert.deepEqual([rows, progress], [1_200, [...waiting, '1200 rows']]);
+});
+
 test('the operator reaches a hub under a prefix, and a page of the console or another server is refused as an address', async (t) => {
   const { url } = await startServer(t, ({ url: path }, response) => {
     response.end(path?.startsWith('/hub/api/namespaces/') ? JSON.stringify({ path }) : '<h1>Not a hub</h1>');

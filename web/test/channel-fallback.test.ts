@@ -182,6 +182,22 @@ test('of the windows with a stream, the three that opened theirs last keep it, a
   assert.deepEqual(readStreams(), [0, 0, 0, 0]);
 });
 
+test('windows that crashed do not count any more once a window was used', async () => {
+  const { channel, browser } = await setup();
+  (await failSockets()).accept();
+  // Each of these windows opened a stream and crashed, so that it reports no end.
+  for (const id of ['a', 'b', 'c']) channel.handleOtherStream(id, true);
+  await flushPromises();
+  assert.equal(browser.polls, 1);
+  channel.probe();
+  await flushPromises();
+  const stream = FakeConnection.last;
+  stream.accept();
+  for (const id of ['d', 'e']) channel.handleOtherStream(id, true);
+  await flushPromises();
+  assert.deepEqual([stream.isClosed, browser.polls], [false, 1]);
+});
+
 test('a window with a WebSocket keeps it, however many other windows open a stream', async () => {
   const { channel, browser } = await setup();
   FakeConnection.last.accept();

@@ -7,7 +7,8 @@ import type { Machine, SessionSummary } from '../src/api/types.ts';
 import { BRIDGE_AGENTS, connectCommand } from '../src/content/bridge-agents.ts';
 import { breadcrumbsOf } from '../src/content/breadcrumbs.ts';
 import { suggestWorktreeName } from '../src/content/worktree-name.ts';
-import { recentPlaces } from '../src/state/places.ts';
+import { placeKey, recentPlaces } from '../src/state/places.ts';
+import { readySession } from '../src/state/start-place.ts';
 
 const machine = (id: string, host: string, more = {}) =>
   ({ id, metadata: { host, displayName: host, platform: 'linux', homeDir: '/home/ada' }, ...more }) as unknown as Machine;
@@ -100,4 +101,19 @@ test('the breadcrumbs of a directory begin at the served directory', () => {
     ['app', 'C:\\code\\app'],
   ]);
   assert.deepEqual(crumbs('/elsewhere', ['/srv']), [['/elsewhere', '/elsewhere']]);
+});
+
+test('the ready session of a place is the newest one that is connected and has no messages', () => {
+  const ready = { lifecycleState: 'initializing' };
+  const connected = (...values: Parameters<typeof session>) => ({ ...session(...values), active: true });
+  const find = (...sessions: SessionSummary[]) => readySession(sessions, placeKey('a', '/code'))?.createdAt;
+  assert.equal(find(connected(1, 'a', '/code', ready), connected(3, 'a', '/code', ready), connected(2, 'a', '/code', ready)), 3);
+  const others = [
+    connected(1, 'a', '/code'),
+    session(2, 'a', '/code', ready),
+    connected(3, 'b', '/code', ready),
+    connected(4, 'a', '/x', ready),
+  ];
+  assert.equal(find(...others), undefined);
+  assert.equal(find(connected(5, 'a', '/code/.worktrees/fix', { ...ready, worktree: { basePath: '/code' } })), 5);
 });

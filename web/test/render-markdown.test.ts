@@ -163,6 +163,36 @@ for (const [name, text] of Object.entries(COSTLY)) {
   });
 }
 
+/** Returns the least CPU time of three renderings, in milliseconds. */
+function cpuTime(text: string): number {
+  const measure = () => {
+    const before = process.cpuUsage().user;
+    renderMarkdown(text);
+    return (process.cpuUsage().user - before) / 1000;
+  };
+  return Math.min(measure(), measure(), measure());
+}
+
+// The parser searches the rest of the text after each of these fragments.
+const REPEATED: [start: string, fragment: string][] = [
+  ['- ', 'do -\n'],
+  ['1. ', 'do\n-'],
+  ['- ', 'a|-|\n'],
+  ['', '|-|\na|-|\n'],
+  ['', '\n|\n-|'],
+  ['', '|-|'],
+  ['', '1.*'],
+  ['', '_www.'],
+];
+for (const [start, fragment] of REPEATED) {
+  const text = (length: number) => start + fragment.repeat((length - start.length) / fragment.length);
+  test(`the time to render ${JSON.stringify(start + fragment)} again and again grows with the length`, { tags: ['timing'] }, () => {
+    const [half, whole] = [cpuTime(text(50_000)), cpuTime(text(100_000))];
+    // The allowance is for collecting garbage. With quadratic growth, the whole text takes seconds.
+    assert.ok(whole < 3 * half + 100, `${half} ms for a half, ${whole} ms for the whole`);
+  });
+}
+
 // Without limits, each of these creates tens of thousands of elements.
 const MANY: Record<string, string> = {
   tables: '|a|\n|-|\n|b|\n\n'.repeat(7000),

@@ -1,7 +1,8 @@
 // The address of a deployed hub: the address in deployment.json, or else the address that the platform reported at the last deployment.
 
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { makeFolder } from '../../lib/make-folder.mjs';
 import { deploymentFolder } from '../../lib/paths.mjs';
 import { readDeployment } from './config.mjs';
 
@@ -16,7 +17,7 @@ export function findAddress(env) {
 
 /** Stores the address of a deployment. @param {string} env @param {string} address */
 export function storeAddress(env, address) {
-  mkdirSync(deploymentFolder(env), { recursive: true });
+  makeFolder(deploymentFolder(env));
   writeFileSync(addressFile(env), address);
 }
 

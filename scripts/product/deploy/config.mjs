@@ -1,8 +1,9 @@
 // Generates wrangler's configuration of a deployment, from wrangler.toml and the deployment's settings.
 
 import { createHash } from 'node:crypto';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { makeFolder } from '../../lib/make-folder.mjs';
 import { parse } from 'smol-toml';
 import { UserError } from '../../lib/errors.mjs';
 import { deploymentFolder, inProject, IS_PACKAGE } from '../../lib/paths.mjs';
@@ -75,7 +76,7 @@ export function saveOptions(env, settings) {
 export function writeConfig(env, settings = {}) {
   const file = configPath(env);
   const deployment = { ...readDeployment(env), ...withoutUndefined(settings) };
-  mkdirSync(path.dirname(file), { recursive: true });
+  makeFolder(path.dirname(file));
   writeFileSync(file, `${JSON.stringify(makeConfig(readWranglerToml(), env, deployment), null, 2)}\n`);
   return file;
 }

@@ -3,8 +3,9 @@
 // - The token of the namespace `smoke` is stored for the smoke tests of later deployments.
 
 import { randomBytes } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
+import { makeFolder } from '../../lib/make-folder.mjs';
 import { namespaceToken } from '../../lib/dev-vars.mjs';
 import { UserError } from '../../lib/errors.mjs';
 import { deploymentFolder } from '../../lib/paths.mjs';
@@ -25,7 +26,7 @@ const smokeTokenFile = (env) => path.join(deploymentFolder(env), 'smoke-token');
  * @param {string} text
  */
 function writePrivate(file, text) {
-  mkdirSync(path.dirname(file), { recursive: true });
+  makeFolder(path.dirname(file));
   writeFileSync(file, text, { mode: 0o600 });
 }
 

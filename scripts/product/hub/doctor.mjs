@@ -5,9 +5,11 @@ import { createRequire } from 'node:module';
 import path from 'node:path';
 import { AGENTS, programsOf } from '../../../cli/src/agents.mjs';
 import { findProgram } from '../../../packages/cli-kit/src/find-program.mjs';
+import { REACH_ADVICE } from '../../../packages/cli-kit/src/hub-client.mjs';
+import { isOnThisMachine } from '../../../packages/cli-kit/src/token.mjs';
 import { accessToken, DEV_VARS_NAME, devVarsExist, namespaceToken } from '../../lib/dev-vars.mjs';
 import { CommandFailed, UserError } from '../../lib/errors.mjs';
-import { localAddress, portOption } from './options.mjs';
+import { portOption } from './options.mjs';
 import { findHub, findPortProblem } from './port.mjs';
 import { commandLine, startLine } from '../../lib/invocation.mjs';
 import { DATA_DIR, DEV_VARS, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from '../../lib/paths.mjs';
@@ -37,17 +39,17 @@ const problem = (subject, state, advice) => ({ subject, mark: 'problem', state, 
 
 /**
  * Runs all checks.
- * @param {{host: string, port: number}} listening where the local hub listens
+ * @param {string} address of the hub
  * @returns {Promise<Finding[]>}
  */
-export async function examine(listening) {
-  const hub = await findHub(localAddress(listening));
+export async function examine(address) {
+  const hub = await findHub(address);
   return [
     checkNode(),
     await checkRuntime(),
-    await checkPort(listening, hub),
+    ...(isOnThisMachine(address) ? [await checkPort(listenerOf(address), hub)] : []),
     checkData(),
-    await checkHub(listening, hub),
+    await checkHub(address, hub),
     checkAgents(),
     checkGit(),
   ];
@@ -106,14 +108,23 @@ function checkData() {
   return ok('data', hasData ? `The data is in ${DATA_DIR}; ${space}.` : `There is no data yet; ${space} for ${DATA_DIR}.`);
 }
 
+/** Returns where the hub of an address of this computer listens. An address without a port has the port of HTTP. @param {string} address */
+function listenerOf(address) {
+  const { hostname, port } = new URL(address);
+  return { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || '80') };
+}
+
 /**
- * @param {{host: string, port: number}} listening
+ * @param {string} address
  * @param {{protocolVersion: number, version: string} | undefined} hub
  */
-async function checkHub(listening, hub) {
-  if (!hub) return missing('hub', 'It is not running here.', `Start it with: ${startLine(portOption(listening))}`);
-  const address = localAddress(listening);
+async function checkHub(address, hub) {
+  const isLocal = isOnThisMachine(address);
+  if (!hub && !isLocal) return problem('hub', `No hub answers at ${address}.`, REACH_ADVICE);
+  if (!hub) return missing('hub', 'It is not running here.', `Start it with: ${startLine(portOption(listenerOf(address)))}`);
   const running = `Version ${hub.version} answers at ${address}`;
+  // The secret of this computer must not be sent to another hub.
+  if (!isLocal) return ok('hub', `${running}.`);
   if (!devVarsExist()) return ok('hub', `${running}; its data is in another folder.`);
   try {
     const secret = accessToken();

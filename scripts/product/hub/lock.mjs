@@ -1,11 +1,11 @@
 // The lock of the data folder. Without the lock, two hubs could write to the same local database.
 
-import { mkdirSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { tryLock } from '../../../packages/cli-kit/src/lock.mjs';
 import { findNpmPid } from '../../../packages/cli-kit/src/npm-process.mjs';
 import { isRunning } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { UserError } from '../../lib/errors.mjs';
+import { makeFolder } from '../../lib/make-folder.mjs';
 import { DATA_DIR, IS_PACKAGE } from '../../lib/paths.mjs';
 import { HUB_LOCK } from './local-hub.mjs';
 
@@ -22,8 +22,7 @@ const SECOND_FOLDER_ADVICE = IS_PACKAGE ? 'choose another folder with --data' : 
  * @param {string} address the address of this hub, which the error names when a second hub is started
  */
 export async function lockFolder(address) {
-  // Only this user may read the folder: the database contains the conversations and the hub's keys.
-  mkdirSync(DATA_DIR, { recursive: true, mode: 0o700 });
+  makeFolder(DATA_DIR);
   const npmPid = findNpmPid();
   const ownDetails = npmPid === undefined ? { address } : { address, npm: String(npmPid) };
   const deadline = Date.now() + PREVIOUS_HUB_TIMEOUT_MS;

@@ -1,9 +1,10 @@
 // Runs wrangler under a Node version that it supports, and applies the migrations to the local database.
 
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import path from 'node:path';
+import { makeFolder } from '../../lib/make-folder.mjs';
 import { nodeBinary } from '../../lib/node.mjs';
 import { DATA_DIR, inData, inProject, IS_PACKAGE, LOCAL_STATE_DIR } from '../../lib/paths.mjs';
 import { runStep, yellow } from '../../lib/progress.mjs';
@@ -144,7 +145,7 @@ const runForLocalHub = (args) => run(...localWranglerCommand(args), { cwd: DATA_
 async function createLocalDatabase(binding, names) {
   const statements = names.map((name) => `${readMigration(name)}\nINSERT INTO d1_migrations (name) VALUES ('${name}');`);
   const file = path.join(LOCAL_STATE_DIR, 'create.sql');
-  mkdirSync(LOCAL_STATE_DIR, { recursive: true });
+  makeFolder(LOCAL_STATE_DIR);
   try {
     writeFileSync(file, [MIGRATIONS_TABLE, ...statements].join('\n'));
     await runForLocalHub(['d1', 'execute', binding, '--yes', '--file', file]);

@@ -10,7 +10,7 @@ import { requestAsOperator } from './operator.mjs';
  */
 export async function deleteNamespace(hub, namespace, update) {
   for (;;) {
-    const { isDone, remainingSessions } = await requestAsOperator(hub, namespace, 'POST', 'delete');
+    const { isDone, remainingSessions } = await requestAsOperator(hub, namespace, 'POST', 'delete', undefined, update);
     if (isDone) return;
     update(`${remainingSessions} sessions remain`);
   }

@@ -33,7 +33,7 @@ export async function exportNamespace(hub, namespace, file, update) {
     let rows = 0;
     await output.writeFile(`${JSON.stringify({ format: FORMAT, version: FORMAT_VERSION, namespace })}\n`);
     for (let path = 'export'; path !== ''; ) {
-      const page = await requestAsOperator(hub, namespace, 'GET', path);
+      const page = await requestAsOperator(hub, namespace, 'GET', path, undefined, update);
       rows += page.rows.length;
       await output.writeFile(page.rows.map((row) => `${toLine(row)}\n`).join(''));
       update(`${rows} rows`);
@@ -92,7 +92,7 @@ export async function checkExport(file) {
  */
 export async function importNamespace(hub, exported, continues, update) {
   const { file, namespace } = exported;
-  const send = (body) => requestAsOperator(hub, namespace, 'POST', 'import', body);
+  const send = (body) => requestAsOperator(hub, namespace, 'POST', 'import', body, update);
   await send({ step: continues ? 'continue' : 'begin' });
   try {
     await sendRows(send, exported, update);

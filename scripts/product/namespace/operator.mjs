@@ -12,6 +12,8 @@ export const isNamespace = (name) => /^[A-Za-z0-9._-]{1,64}$/.test(name);
 /** The pauses before each repetition of a request while the hub cannot be reached or is not available, in milliseconds. */
 const PAUSES_MS = [500, 1_000, 2_000, 4_000, 8_000, 15_000];
 const TIMEOUT_MS = 120_000;
+/** How often a request is repeated that the hub postpones with `Retry-After`: several exports at once wait for each other. */
+const MAX_POSTPONEMENTS = 100;
 
 /**
  * A hub with its secret. `hasAnswered`: whether a hub has answered at this address before.
@@ -38,26 +40,33 @@ export function hubAccess(hub = LOCAL_HUB, usage) {
 }
 
 /**
- * Sends a request about a namespace, and returns the body of the answer. Repeats the request while the hub is not available: repeating a
- * request does no harm.
+ * Sends a request about a namespace, and returns the body of the answer. Repeats the request while the hub is not available, after the
+ * pause that the hub names: repeating a request does no harm.
  * @param {HubAccess} hub
  * @param {string} namespace
  * @param {'GET' | 'POST'} method
  * @param {string} path below `/api/namespaces/`
  * @param {object} [body]
+ * @param {(state: string) => void} [update] called before each pause
  * @returns {Promise<any>}
  * @throws {UserError}
  */
-export async function requestAsOperator(hub, namespace, method, path, body) {
-  for (let attempt = 0; ; attempt += 1) {
+export async function requestAsOperator(hub, namespace, method, path, body, update = () => {}) {
+  for (let attempt = 0, postponements = 0; ; ) {
     const outcome = await sendOnce(hub, namespace, method, path, body);
     if ('answer' in outcome) return outcome.answer;
-    if (!outcome.isTransient || attempt === PAUSES_MS.length) throw outcome.error;
-    await new Promise((resolve) => setTimeout(resolve, PAUSES_MS[attempt]));
+    const { error, isTransient, retryAfterMs } = outcome;
+    const isPostponed = retryAfterMs !== undefined && postponements < MAX_POSTPONEMENTS;
+    if (!isTransient || (!isPostponed && attempt === PAUSES_MS.length)) throw error;
+    const pauseMs = isPostponed ? retryAfterMs : PAUSES_MS[attempt];
+    if (isPostponed) postponements += 1;
+    else attempt += 1;
+    update(`the hub is not available, next attempt in ${Math.ceil(pauseMs / 1000)} s`);
+    await new Promise((resolve) => setTimeout(resolve, pauseMs));
   }
 }
 
-/** @returns {Promise<{answer: any} | {error: UserError, isTransient: boolean}>} */
+/** @returns {Promise<{answer: any} | {error: UserError, isTransient: boolean, retryAfterMs?: number}>} */
 async function sendOnce(hub, namespace, method, path, body) {
   const { url, secret } = hub;
   const headers = { authorization: `Bearer ${secret}:${namespace}`, ...(body ? { 'content-type': 'application/json' } : {}) };
@@ -88,5 +97,7 @@ async function sendOnce(hub, namespace, method, path, body) {
         ? 'The hub has an older version. Upgrade it first.'
         : undefined;
   const error = new UserError(`The hub ${url} answered ${status}: ${answer?.error ?? 'no reason'}`, hint);
-  return { error, isTransient: status === 429 || status >= 500 };
+  const seconds = response.headers.get('retry-after') ?? '';
+  const retryAfterMs = /^\d{1,3}$/.test(seconds) ? Number(seconds) * 1000 : undefined;
+  return { error, isTransient: status === 429 || status >= 500, retryAfterMs };
 }

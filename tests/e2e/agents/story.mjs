@@ -186,7 +186,7 @@ async function startSession(story) {
   await page.getByText('Directory found').waitFor();
   await openMore(page);
   await page.getByLabel('Agent', { exact: true }).selectOption(AGENTS[name].title);
-  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.getByRole('button', { name: /^Start (another )?session$/ }).click();
   await page.waitForURL(/\/sessions\//, { timeout: WAIT_MS });
   await chat.composer.waitFor();
   await page.getByRole('complementary').getByText(AGENTS[name].title, { exact: true }).waitFor();

@@ -130,7 +130,7 @@ test('a session starts with the options that its agent last offered on the machi
   await runner.serve('workshop:spawnSession', (params) => (spawned.push(params), { success: true, sessionId: session.id }));
   const { page, pageErrors } = await visit(t, 'start', { ...PHONE, path: '/new' });
   const start = async () => {
-    await page.getByRole('button', { name: 'Start session' }).click();
+    await page.getByRole('button', { name: /^Start (another )?session$/ }).click();
     await page.waitForURL(`**/sessions/${session.id}`);
   };
   await fillDirectory(page, '/code/demo');

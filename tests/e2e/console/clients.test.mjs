@@ -30,7 +30,7 @@ test('offers the agents that a machine lists, and shows the agent of a session a
 
   const { page, pageErrors } = await visit(t, 'listed', { path: '/new?machine=bare' });
   const agent = page.getByLabel('Agent', { exact: true });
-  const start = page.getByRole('button', { name: 'Start session' });
+  const start = page.getByRole('button', { name: /^Start (another )?session$/ });
   await fillDirectory(page, '/code/demo');
   assert.deepEqual(
     [await optionsOf(agent), await agent.isDisabled(), await start.isDisabled()],
@@ -121,7 +121,7 @@ for (const [name, dialect] of /** @type {[keyof typeof DIALECTS, any][]} */ (Obj
     await page.getByText('Directory found').waitFor();
     await openMore(page);
     await page.getByLabel('Model (optional)').fill('sonnet');
-    await page.getByRole('button', { name: 'Start session' }).click();
+    await page.getByRole('button', { name: /^Start (another )?session$/ }).click();
     await page.waitForURL('**/sessions/*');
     const sessionId = new URL(page.url()).pathname.split('/')[2];
     assert.deepEqual(received.spawnSession, { directory, agent: dialect.agents[0], model: dialect.models.fast });

@@ -38,7 +38,7 @@ test('starts a session with a task in a worktree, and renames, archives, resumes
   await withoutAsking.click();
   await page.getByRole('dialog').getByRole('button', { name: 'Approve everything' }).click();
   await withoutAsking.and(page.locator(':checked')).waitFor();
-  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.getByRole('button', { name: /^Start (another )?session$/ }).click();
 
   const chat = new Chat(page);
   await chat.waitForText('Exit code 0.');
@@ -120,7 +120,7 @@ test('shows a machine once the machine is online, and starts a session with all 
   await withoutAsking.and(page.locator(':checked')).waitFor();
   await page.getByLabel(/Use a new git worktree/).check();
   await page.getByLabel(/Worktree and branch name/).fill('new-page');
-  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.getByRole('button', { name: /^Start (another )?session$/ }).click();
   await page.waitForURL(`**/sessions/${started.id}`);
   assert.deepEqual(spawnRequests, [
     { directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' },
@@ -163,7 +163,7 @@ test('the task is the first message, and a place remembers its agent and model',
   await task.press('Control+Enter');
   await page.getByRole('alert').getByText('The agent is not installed. Your task is kept.').waitFor();
   answer = { success: true, sessionId: session.id };
-  await page.getByRole('button', { name: 'Start session' }).click();
+  await page.getByRole('button', { name: /^Start (another )?session$/ }).click();
   await page.waitForURL(`**/sessions/${session.id}`);
   await page.getByRole('log').getByText('Fix the login page').waitFor();
   const [message] = (await web.get(`/api/sessions/${session.id}/messages`)).body.messages;
@@ -183,7 +183,7 @@ test('shows each error at its field, in the words of the form’s labels', async
   await page.goto(`${hub.url}/new`);
   const directory = page.getByRole('textbox', { name: 'Directory' });
   const name = page.getByLabel(/Worktree and branch name/);
-  const start = page.getByRole('button', { name: 'Start session' });
+  const start = page.getByRole('button', { name: /^Start (another )?session$/ });
   const expectError = async (field, pattern) => {
     await waitForFocus(field.and(page.locator('[aria-invalid="true"]')));
     const error = page.locator(`#${(await field.getAttribute('aria-describedby')).split(' ').at(-1)}`);

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK } from '../lib/browser.mjs';
+import { DESK, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
@@ -11,7 +11,7 @@ const { visit, hub } = await startConsole();
 const namedSession = (name) => ({ tag: `/code/${name}`, metadata: { path: `/code/${name}`, host: 'h', name } });
 const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 
-/** The time that the first requests wait for the event stream (`MAX_START_WAIT_MS`). */
+/** The time that the first requests of a page without stored data wait for the event stream (`MAX_WAIT_MS`). */
 const START_WAIT_MS = 300;
 /** The time that the requests of a session wait for its stored messages (`MAX_STORED_WAIT_MS`). */
 const STORED_WAIT_MS = 200;
@@ -241,6 +241,46 @@ test('a first visit with a token that is no longer valid asks to sign in', async
   assert.equal((await refused).status(), 401);
   deliver();
   await page.getByText('The access token is no longer valid.').waitFor();
+});
+
+/** Opens another page, and deletes what the console has stored. */
+async function deleteStored(page) {
+  const origin = new URL(page.url()).origin;
+  await page.goto('about:blank');
+  const devtools = await page.context().newCDPSession(page);
+  await devtools.send('Storage.clearDataForOrigin', { origin, storageTypes: 'indexeddb' });
+}
+
+test('on a slow network, the list of sessions of a first visit does not wait for the connection', async (t) => {
+  const { session } = await liveSession(t, hub, { namespace: 'slow-list', ...namedSession('first') });
+  const { page, gate } = await openList(t, 'slow-list');
+  await setResponseTime(page, 150);
+  await deleteStored(page);
+  await hub.web('slow-list').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'first, renamed' } });
+  const connect = gate.close();
+  await page.goto('/');
+  await page.getByRole('link', { name: /first, renamed/ }).waitFor();
+  await waitForCount(page.locator('.connection[data-state="live"]'), 0);
+  connect();
+  await waitUntilLoaded(page);
+});
+
+test('on a slow network, a page that shows its stored list makes each request once', async (t) => {
+  await liveSession(t, hub, { namespace: 'slow-stored', ...namedSession('first') });
+  const { page, gate } = await openList(t, 'slow-stored');
+  await waitForRecords(page, 'list', 1);
+  await setResponseTime(page, 150);
+  const requests = recordRequests(page);
+  const connect = gate.close();
+  await page.goto('/');
+  await page.getByRole('link', { name: /first/ }).waitFor();
+  assert.deepEqual(
+    requests.filter((path) => /sessions|inbox/.test(path)),
+    [],
+  );
+  connect();
+  await waitUntilLoaded(page);
+  assert.deepEqual(requests.filter((path) => /sessions|inbox/.test(path)).sort(), ['/api/inbox', '/api/sessions']);
 });
 
 test('no message is lost between the first requests of a page and its connection', async (t) => {

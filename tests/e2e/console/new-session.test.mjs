@@ -32,7 +32,7 @@ async function openForm(t, namespace) {
   const agent = await startAgent(t, hub, { dir: base, namespace });
   const { page, pageErrors } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
   await page.getByRole('textbox', { name: 'Task' }).waitFor();
-  return { base, repository, agent, page, pageErrors, start: page.getByRole('button', { name: 'Start session' }) };
+  return { base, repository, agent, page, pageErrors, start: page.getByRole('button', { name: /^Start (another )?session$/ }) };
 }
 
 /** Opens the sheet with the folders of the chosen machine. */
@@ -96,7 +96,7 @@ test('a folder that is not trusted is asked about once, and a session in it agai
   const web = hub.web(namespace);
   const countSessions = async () => (await web.get('/api/sessions')).body.sessions.length;
   const { page, pageErrors } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
-  const start = page.getByRole('button', { name: 'Start session' });
+  const start = page.getByRole('button', { name: /^Start (another )?session$/ });
   const question = page.getByRole('dialog', { name: 'Trust this folder?' });
   await fillDirectory(page, directory);
   await page.getByRole('textbox', { name: 'Task' }).fill('[{"say": "Started."}]');
@@ -162,7 +162,7 @@ async function openFormOfFake(t, namespace, { serve = async (_machine) => {} } =
   await serve(machine);
   const { page, pageErrors } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
   await page.getByRole('textbox', { name: 'Task' }).waitFor();
-  return { machine, session, cli, spawned, page, pageErrors, start: page.getByRole('button', { name: 'Start session' }) };
+  return { machine, session, cli, spawned, page, pageErrors, start: page.getByRole('button', { name: /^Start (another )?session$/ }) };
 }
 
 test('when a file cannot be uploaded, the task and the files stay in the composer of the session', async (t) => {

@@ -3,7 +3,7 @@
  * unused link definitions, titles of links and images, and all words but the first after a code fence.
  */
 
-import { type MarkedExtension, marked, Renderer, type Token, Tokenizer, type Tokens } from 'marked';
+import { type MarkedExtension, Renderer, type Token, Tokenizer, type Tokens } from 'marked';
 
 export const LOSSLESS_RULES: MarkedExtension = {
   tokenizer: {
@@ -51,13 +51,27 @@ function renderCode(this: Renderer, token: Tokens.Code): string {
   return (label.length > 0 ? `<p>${this.parser.parseInline(label)}</p>\n` : '') + Renderer.prototype.code.call(this, token);
 }
 
+/** Returns the tokens in a token. */
+export function childrenOf(token: Token): Token[] {
+  if (token.type === 'table') return [token.header, ...token.rows].flat().flatMap((cell) => cell.tokens);
+  return (token as Tokens.List).items ?? (token as Tokens.Generic).tokens ?? [];
+}
+
+/** Calls a function with each token, and then with those in it. Unlike `marked.walkTokens`, collects no results, of which a table has many. */
+function walk(tokens: Token[], visit: (token: Token) => void): void {
+  for (const token of tokens) {
+    visit(token);
+    walk(childrenOf(token), visit);
+  }
+}
+
 /** Replaces tokens that would be invisible. */
 export function showHiddenText(tokens: Token[]): void {
   const targets = new Set<string>();
-  marked.walkTokens(tokens, (token) => {
+  walk(tokens, (token) => {
     if (token.type === 'image' || token.type === 'link') targets.add(token.href);
   });
-  marked.walkTokens(tokens, (token) => {
+  walk(tokens, (token) => {
     showTitle(token);
     if (token.type === 'image') showImageAddress(token as Tokens.Image);
     if (token.type === 'link') showLink(token as Tokens.Link);
@@ -83,7 +97,7 @@ function showImageAddress(image: Tokens.Image): void {
 /** Shows the source of a link without a text. Replaces other links in the text, such as those of images, by their text. */
 function showLink(link: Tokens.Link): void {
   if (link.autolink) return;
-  marked.walkTokens(link.tokens, (token) => {
+  walk(link.tokens, (token) => {
     showTitle(token);
     if (token.type === 'image') showImageAddress(token as Tokens.Image);
     if (token.type === 'link') Object.assign(token, { type: 'text' });

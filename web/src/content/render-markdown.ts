@@ -5,9 +5,9 @@
  */
 
 import DOMPurify from 'dompurify';
-import { Lexer, Marked, type Token, type TokensList } from 'marked';
+import { Lexer, Marked, type Token, type Tokenizer, type Tokens, type TokensList } from 'marked';
 import { CJK_RULES } from './cjk-markdown.ts';
-import { hasLabel, LOSSLESS_RULES, plainTokens, showHiddenText } from './lossless-markdown.ts';
+import { childrenOf, hasLabel, LOSSLESS_RULES, plainTokens, showHiddenText } from './lossless-markdown.ts';
 import { EMBEDDED_IMAGE, isTooLongForMarkdown } from './markdown-length.ts';
 
 /** Limit on nested lists and quotations. */
@@ -17,8 +17,16 @@ const MAX_DEPTH = 24;
  * of 8,000 characters, or 250 paragraphs of 500 characters.
  */
 const MAX_COST = 64_000_000;
+/**
+ * Limit on the sum of the lengths that the parser searches in vain for the end of an emphasis: each mark may search the rest of its text.
+ */
+const MAX_EMPHASIS_COST = 1_000_000;
+/** Limit on lines that look like the start of a table and are none: for each, the parser searches the end of the table. After that, such lines are plain text up to a blank line. */
+const MAX_FAILED_TABLES = 100;
 /** Limit on HTML elements in the result. */
 const MAX_ELEMENTS = 5000;
+/** Limit on parsed texts. A list item has two, its block and its line, for one element: the elements exceed their limit first. */
+const MAX_TEXTS = 2 * MAX_ELEMENTS;
 
 const CHECKED = '☑';
 const UNCHECKED = '☐';
@@ -70,26 +78,37 @@ const SANITIZE_OPTIONS = {
 /** A document that loads no resources and runs no scripts. */
 const inertDocument = document.implementation.createHTMLDocument('');
 
-/** A markdown lexer that treats everything beyond {@link MAX_DEPTH} and {@link MAX_COST} as plain text. */
+/** The end of a paragraph in a list. */
+const PARAGRAPH_END = /\n(?=\s*\n|\s*(?:[*+-]|\d+[.)])\s)/;
+
+/** A markdown lexer that treats everything beyond {@link MAX_DEPTH}, {@link MAX_COST} and {@link MAX_TEXTS} as plain text. */
 class BoundedLexer extends Lexer {
+  emphasisCost = 0;
+  failedTables = 0;
   #depth = 0;
   #cost = 0;
+  #texts = 0;
 
   override blockTokens(source: string, tokens?: Token[], isClipped?: boolean): Token[];
   override blockTokens(source: string, tokens?: TokensList, isClipped?: boolean): TokensList;
   override blockTokens(source: string, tokens: Token[] = [], isClipped?: boolean): Token[] {
-    if (this.#depth < MAX_DEPTH) return this.#nest(() => super.blockTokens(source, tokens, isClipped));
+    // In a list, the parser searches the rest of a paragraph after each line.
+    if (!this.state.top) for (const paragraph of source.split(PARAGRAPH_END)) this.#cost += paragraph.length * paragraph.split('\n').length;
+    if (this.#isWithinLimits()) return this.#nest(() => super.blockTokens(source, tokens, isClipped));
     tokens.push({ type: 'paragraph', raw: source, text: source, tokens: plainTokens(source) });
     return tokens;
   }
 
   override inlineTokens(source: string, tokens: Token[] = []): Token[] {
     this.#cost += source.length ** 2;
-    if (this.#cost > MAX_COST || this.#depth >= MAX_DEPTH) {
-      for (const token of plainTokens(source)) tokens.push(token);
-      return tokens;
-    }
-    return this.#nest(() => super.inlineTokens(source, tokens));
+    if (this.#isWithinLimits()) return this.#nest(() => super.inlineTokens(source, tokens));
+    for (const token of plainTokens(source)) tokens.push(token);
+    return tokens;
+  }
+
+  #isWithinLimits(): boolean {
+    this.#texts += 1;
+    return this.#cost <= MAX_COST && this.#depth < MAX_DEPTH && this.#texts <= MAX_TEXTS;
   }
 
   #nest<T>(parse: () => T): T {
@@ -101,6 +120,29 @@ class BoundedLexer extends Lexer {
     }
   }
 }
+
+const tokenizer = marked.defaults.tokenizer as Tokenizer;
+const { emStrong, table } = tokenizer;
+tokenizer.emStrong = function (source, maskedSource, previous) {
+  const lexer = this.lexer as BoundedLexer;
+  if (!/^[*_]/.test(source) || lexer.emphasisCost > MAX_EMPHASIS_COST) return undefined;
+  const token = emStrong.call(this, source, maskedSource, previous);
+  if (!token) lexer.emphasisCost += source.length;
+  return token;
+};
+
+tokenizer.table = function (source) {
+  const lexer = this.lexer as BoundedLexer;
+  // The second line of a table has a mark of a column.
+  if (!/^.*\n.*[|:]/.test(source)) return undefined;
+  if (lexer.failedTables > MAX_FAILED_TABLES) {
+    const [raw] = /^(?:.*\S.*\n?)*/.exec(source) as RegExpExecArray;
+    return { type: 'paragraph', raw, text: raw, tokens: plainTokens(raw.trimEnd()) } as Token as Tokens.Table;
+  }
+  const token = table.call(this, source);
+  if (!token) lexer.failedTables += 1;
+  return token;
+};
 
 const PLACEHOLDER = /data:image\/placeholder,(\d+)/g;
 
@@ -148,24 +190,10 @@ const WITHOUT_ELEMENT = new Set(['text', 'escape', 'space', 'def']);
 function countElements(token: Token): number {
   // The block with its `pre`, `code` and copy button; the paragraph and the `code` of its label.
   if (token.type === 'code') return hasLabel(token) ? 6 : 4;
-  const {
-    tokens = [],
-    items = [],
-    header = [],
-    rows = [],
-  } = token as { tokens?: Token[]; items?: Token[]; header?: Cell[]; rows?: Cell[][] };
-  // One cell more for each row stands for the element of the row itself.
-  const cells = [header, ...rows].flatMap((row) => [...row, { tokens: [] }]);
-  const inner = [...tokens, ...items, ...cells.flatMap((cell) => cell.tokens)];
-  return (
-    (WITHOUT_ELEMENT.has(token.type) ? 0 : 1) +
-    (token.type === 'table' ? 3 + cells.length : 0) +
-    inner.reduce((sum, child) => sum + countElements(child), 0)
-  );
-}
-
-interface Cell {
-  tokens: Token[];
+  // The three parts of a table, its rows and its cells.
+  const tableElements = token.type === 'table' ? 4 + token.rows.length + [token.header, ...token.rows].flat().length : 0;
+  const own = WITHOUT_ELEMENT.has(token.type) ? 0 : 1;
+  return childrenOf(token).reduce((sum, child) => sum + countElements(child), own + tableElements);
 }
 
 /** Adapts sanitized HTML to the page. */

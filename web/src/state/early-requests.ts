@@ -17,7 +17,7 @@ export const SIGN_IN_TIMEOUT_MS = 15_000;
 const DATA_TIMEOUT_MS = 75_000;
 
 /** The network counts as slow if the page or the JWT takes longer to arrive. */
-export const SLOW_RESPONSE_MS = 100;
+const SLOW_RESPONSE_MS = 100;
 
 /** The responses to the early requests, until the code that needs them takes them. */
 const earlyResponses = new Map<string, Promise<Response>>();
@@ -40,10 +40,10 @@ export const hasEarlyResponse = (path: string, account: unknown): boolean => ear
 
 let jwtResponseMs = 0;
 
-/** Returns how long the hub took to send the page or the JWT, whichever took longer. */
-export function slowestResponseMs(): number {
+/** Whether the hub took long to send the page or the JWT. */
+export function isNetworkSlow(): boolean {
   const [page] = performance.getEntriesByType('navigation') as PerformanceNavigationTiming[];
-  return Math.max(jwtResponseMs, page ? page.responseStart - page.requestStart : 0);
+  return Math.max(jwtResponseMs, page ? page.responseStart - page.requestStart : 0) > SLOW_RESPONSE_MS;
 }
 
 function sendEarlyRequest(path: string, account: string, timeoutMs: number, init: RequestInit): Promise<Response> {
@@ -77,7 +77,7 @@ async function sendEarlyRequests(): Promise<void> {
   if (!hasEarlyResponse('/api/auth', request.body)) return;
   // On a fast network, `Sync` requests the data when the event stream has started. With a service worker, the browser has stored the code
   // and the last data of the page.
-  if (!response.ok || slowestResponseMs() <= SLOW_RESPONSE_MS || navigator.serviceWorker?.controller) return;
+  if (!response.ok || !isNetworkSlow() || navigator.serviceWorker?.controller) return;
   const { token } = (await response.clone().json()) as { token: string };
   const init = { headers: { authorization: `Bearer ${token}` } };
   for (const path of firstRequests(pagePath())) void sendEarlyRequest(path, account.namespace, DATA_TIMEOUT_MS, init);

@@ -20,13 +20,14 @@ import { watchInput } from '../ui/watch-input.ts';
 import { accounts } from './account.ts';
 import { type Database, deleteRecords, openDatabase } from './database.ts';
 import { deleteDraftsOfDeleted, flushDrafts, handleDraftFromTab, restoreDrafts } from './drafts.ts';
-import { hasEarlyResponse, slowestResponseMs, SIGN_IN_TIMEOUT_MS, SLOW_RESPONSE_MS, takeEarlyResponse } from './early-requests.ts';
+import { hasEarlyResponse, isNetworkSlow, SIGN_IN_TIMEOUT_MS, takeEarlyResponse } from './early-requests.ts';
 import { getOwn } from './get-own.ts';
 import { Outbox } from './outbox.ts';
 import { restoreReading, saveReading } from './reading.ts';
 import { SeenReports } from './seen.ts';
 import { deleteConversation, deleteUnlistedConversations, saveConversation, showStoredConversation } from './stored-conversations.ts';
 import { saveList, showStoredList } from './stored-list.ts';
+import { delay, waitForStream } from './start-wait.ts';
 import {
   connectionState,
   hasDurableStorage,
@@ -45,22 +46,8 @@ import { joinTabs, postToTabs } from './tabs.ts';
 /** The session storage key that carries the reason of a sign-out across the reload. */
 export const SIGN_OUT_REASON_KEY = 'signed-out-because';
 
-/**
- * The first requests wait this long for the event stream, because a response from before the stream's start is fetched again. A stream
- * that starts more slowly must not delay the first screen.
- */
-const MAX_START_WAIT_MS = 300;
 /** The limit on the wait for the stored messages of a session that is opened. */
 const MAX_STORED_WAIT_MS = 200;
-
-const delay = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
-
-/**
- * Returns how long the first requests wait for the event stream. On a slow network, they do not wait: the connection takes several round
- * trips.
- * `authMs`: how long the page has waited for its JWT.
- */
-const startWaitMs = (authMs: number) => (Math.max(slowestResponseMs(), authMs) > SLOW_RESPONSE_MS ? 0 : MAX_START_WAIT_MS);
 
 export const authEnvironment: Omit<AuthEnvironment, 'onSignedOut'> = {
   accounts,
@@ -313,16 +300,10 @@ export async function connect(name: string): Promise<void> {
     void loadNewerMessages(openedId, sync.fetchSession(openedId));
   }
   channel.start();
-  const startedAt = performance.now();
-  void auth
-    .getValidJwt()
-    .catch(() => {})
-    .then(() => {
-      const waitMs = startWaitMs(performance.now() - startedAt);
-      if (waitMs === 0) endStart();
-      else setTimeout(endStart, waitMs);
-    });
-  // On a slow network, the list does not wait for the event stream. The requests of a session come before those of the list.
+  const isStoredShown = () => (openedId === undefined ? state.value.listSavedAt !== null : openedId in state.value.storedSessions);
+  const restored = restore(opening, name, openedId);
+  void waitForStream(auth.getValidJwt(), isNetworkSlow, restored, isStoredShown).then(endStart, endStart);
+  // The list may not wait for the event stream. The requests of a session come before those of the list.
   if (openedId === undefined) {
     void sync.fetchSessions();
     void sync.fetchInbox();
@@ -332,6 +313,11 @@ export async function connect(name: string): Promise<void> {
     else if (message.type === 'stream') channel.handleOtherStream(message.id, message.isOpen);
     else void outbox.handleTabMessage(message);
   });
+  await restored;
+}
+
+/** Shows the stored data. `openedId`: of the session that the page shows. */
+async function restore(opening: ReturnType<typeof openDatabase>, name: string, openedId: string | undefined): Promise<void> {
   const opened = await opening;
   hasDurableStorage.value = opened.isDurable;
   onDatabaseOpened(opened);

@@ -3,9 +3,9 @@
  * options of one computer, on another computer.
  */
 
-import type { Machine } from '../api/types.ts';
+import type { Machine, SessionSummary } from '../api/types.ts';
 import { getOwn } from './get-own.ts';
-import type { Place } from './places.ts';
+import { type Place, placeKey } from './places.ts';
 
 export interface ChosenPlace {
   machineId: string;
@@ -38,3 +38,12 @@ function proposePlace(places: readonly Place[], machineId: string, requestedId: 
   if (!proposed) return { machineId, directory: '', isOther: true };
   return { machineId: proposed.machine.id, directory: proposed.directory, isOther: false };
 }
+
+/** Returns the newest connected session of a place that has no messages. `key`: of {@link placeKey}. */
+export const readySession = (sessions: readonly SessionSummary[], key: string): SessionSummary | undefined =>
+  sessions
+    .filter(({ active, metadata }) => {
+      const { machineId = '', worktree, path = '' } = metadata ?? {};
+      return active && metadata?.lifecycleState === 'initializing' && placeKey(machineId, worktree?.basePath ?? path) === key;
+    })
+    .sort((a, b) => b.createdAt - a.createdAt)[0];

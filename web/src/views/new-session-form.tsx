@@ -1,7 +1,7 @@
 /** The form that starts a session: the task, the place, and more options. */
 
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
-import { useLocation } from 'wouter-preact';
+import { Link, useLocation } from 'wouter-preact';
 import type { Machine } from '../api/types.ts';
 import { pastedFiles } from '../content/pasted-files.ts';
 import { describeStartError, type StartError, type StartField } from '../content/start-error.ts';
@@ -22,7 +22,7 @@ import { getOwn } from '../state/get-own.ts';
 import { computerName } from '../state/machine-info.ts';
 import { spawnSession } from '../state/machines.ts';
 import { placeKey, recentPlaces } from '../state/places.ts';
-import { type ChosenPlace, knownMachines, startPlace } from '../state/start-place.ts';
+import { type ChosenPlace, knownMachines, readySession, startPlace } from '../state/start-place.ts';
 import { machines, summaries } from '../state/store.ts';
 import { addFiles, getUploads } from '../state/uploads.ts';
 import { ErrorText } from '../ui/error-text.tsx';
@@ -60,6 +60,7 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
   // What the user has chosen in this form, for the place `key`.
   const [choices, setChoices] = useState<{ key: string } & Partial<StartChoice>>({ key });
   const choicesHere = choices.key === key ? choices : { key };
+  const ready = readySession(Object.values(summaries.value), key);
   const remembered = getStartChoice(key);
   const agents = agentsOn(machine);
   const lastFlavor = places.find((item) => placeKey(item.machine.id, item.directory) === key)?.session?.metadata?.flavor;
@@ -221,8 +222,13 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
       )}
       <div class="actions start-actions">
         <button type="submit" class="button primary" disabled={isBusy || isOffline || !agent || directory === '' || hasRejectedFile}>
-          {isBusy ? 'Starting …' : 'Start session'}
+          {isBusy ? 'Starting …' : ready ? 'Start another session' : 'Start session'}
         </button>
+        {ready && !isBusy && (
+          <Link class="button" href={`/sessions/${ready.id}`}>
+            Open the session that is ready
+          </Link>
+        )}
       </div>
     </form>
   );
