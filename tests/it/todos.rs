@@ -91,9 +91,11 @@ async fn a_newer_todo_list_replaces_the_older_list_even_if_the_newer_list_is_emp
 #[tokio::test(start_paused = true)]
 async fn messages_without_a_valid_todo_list_do_not_change_the_stored_list() {
     let (world, session, mut cli) = live_session().await;
+    let mut web = world.web("all=true").await;
     send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
     send_message(&mut cli, &session, &agent_message(tool_call_content("zeta", todo_list("an unknown type's")))).await;
     assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"));
+    web.events().await;
     let text = agent_message(output_content(todo_list("forged"))).to_string();
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": text})).await.ok();
     assert_eq!(
@@ -101,6 +103,7 @@ async fn messages_without_a_valid_todo_list_do_not_change_the_stored_list() {
         todo_list("valid"),
         "messages from the web are not searched"
     );
+    web.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
