@@ -1,9 +1,7 @@
 //! Calls to a machine's runner whose results the hub returns unchanged, and forks.
 
-use crate::support::cli::Cli;
 use crate::support::merge::resumable_metadata;
-use crate::support::{RPC_TIMEOUT_MS, World};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 async fn machine_with_method(method: &str) -> (World, Cli) {
     let world = World::new();
