@@ -1,38 +1,27 @@
 //! The state of a session after an abort. A keep-alive that the CLI sends after the abort request keeps the session active. A
 //! session whose CLI is still connected is neither deleted nor started again.
 
-use crate::lifecycle::{end_session, post_action, session_with_methods};
-use crate::support::cli::Cli;
+use crate::lifecycle::{end_session, post_action};
 use crate::support::merge::{resumable_metadata, resume, success};
-use crate::support::rest::Reply;
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::json;
+use crate::support::prelude::*;
 
 const RESUME_TIMEOUT_MS: u64 = 15_000;
 const NOT_REPORTED_ALIVE: &str = "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, \
     or resume the session.";
 
-async fn is_active(world: &World, session: &str) -> bool {
-    world.get_session(session).await["active"] == true
-}
-
 /// Aborts a session. Its CLI acknowledges without a keep-alive.
 async fn abort(world: &World, session: &str, cli: &mut Cli) {
-    let reply = post_action(world, session, "abort", &json!({}));
-    cli.respond_to_next_call("abort", &json!({})).await;
-    reply.reply().await.ok();
+    cli.serve(post_action(world, session, "abort", &json!({})), "abort", &json!({})).await.ok();
 }
 
 /// An aborted session whose CLI remains connected, and the runner of its machine.
 async fn aborted_session() -> (World, String, Cli, Cli) {
     let world = World::new();
     let runner = world.spawner("m", "box").await;
-    let session = world.create_session_with("/code", resumable_metadata()).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session_with("/code", resumable_metadata()).await;
     cli.register("abort").await;
     abort(&world, &session, &mut cli).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
     (world, session, cli, runner)
 }
 
@@ -43,8 +32,7 @@ async fn delete(world: &World, session: &str) -> Reply {
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_between_the_request_and_its_acknowledgement_keeps_the_session_active() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
-    let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
     let mut web = world.web("all=true").await;
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
@@ -63,7 +51,7 @@ async fn a_keep_alive_before_the_request_does_not_keep_the_session_active() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     cli.send_keep_alive(&world, &session).await;
     abort(&world, &session, &mut cli).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -71,29 +59,26 @@ async fn other_activity_between_the_request_and_its_acknowledgement_does_not_kee
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
-    assert_eq!(cli.update_agent_state(&session, 1, &json!({"requests": {}})).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"requests": {}})).await;
     cli.register("readFile").await;
     cli.respond(&call, &json!({}));
     reply.reply().await.ok();
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_after_the_acknowledgement_is_not_overwritten_while_the_abort_waits_for_the_database() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
-    let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
-    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}})).await;
     let reply = post_action(&world, &session, "abort", &json!({}));
     let call = cli.next_call().await;
     world.db.hold_results(BatchKind::Reads);
     cli.respond(&call, &json!({}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the abort reads the pending request");
+    assert_eq!(world.held_results().await, 1, "the abort reads the pending request");
     cli.emit("session-alive", &json!({"sid": session}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     reply.reply().await.ok();
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -108,16 +93,12 @@ async fn a_cli_that_disconnects_after_an_abort_leaves_an_inactive_session_at_onc
         if alive_after {
             cli.send_keep_alive(&world, &session).await;
         }
-        let state = json!({"requests": {"r": {"tool": "T"}}});
-        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+        cli.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
         cli.socket.close();
         world.advance(1).await;
         let record = world.get_session(&session).await;
         assert_eq!(record["active"], alive_after, "a later keep-alive shows that the CLI did not exit");
-        assert_eq!(
-            record["agentState"]["requests"]["r"]["tool"], "T",
-            "a request after the abort is kept, as when it expires"
-        );
+        assert_eq!(record["agentState"]["requests"]["r"]["tool"], "T", "a request after the abort is kept");
     }
 }
 
@@ -132,7 +113,7 @@ async fn a_cli_that_disconnects_after_an_abort_does_not_end_a_session_that_anoth
     reply.reply().await.ok();
     cli.socket.close();
     world.advance(1).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     drop(second);
 }
 
@@ -151,14 +132,13 @@ async fn a_cli_that_ends_its_session_during_an_abort_leaves_an_inactive_session(
         if !ends_before_the_acknowledgement {
             end_session(&world, &session, &mut cli).await;
         }
-        assert!(!is_active(&world, &session).await, "{ends_before_the_acknowledgement}");
+        assert!(!world.is_active(&session).await, "{ends_before_the_acknowledgement}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_error_for_an_inactive_session_says_if_its_cli_is_connected_but_has_not_reported_it_alive() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let path = format!("/api/sessions/{session}");
     let send = async || world.post(&format!("{path}/messages"), &json!({"text": "hi"})).await;
     let mut cli = world.cli(&session).await;
@@ -184,9 +164,7 @@ async fn an_aborted_session_whose_cli_is_connected_is_not_deleted() {
         "The session's CLI is still connected. Archive the session, which ends the CLI, then delete the session."
     );
     cli.register("killSession").await;
-    let archiving = post_action(&world, &session, "archive", &json!({}));
-    cli.respond_to_next_call("killSession", &json!({})).await;
-    archiving.reply().await.ok();
+    cli.serve(post_action(&world, &session, "archive", &json!({})), "killSession", &json!({})).await.ok();
     delete(&world, &session).await.ok();
 }
 
@@ -223,7 +201,6 @@ async fn a_resume_starts_a_process_once_the_connected_cli_leaves_the_session() {
     for reason in ["disconnect", "session-end"] {
         let (world, session, mut cli, mut runner) = aborted_session().await;
         let reply = resume(&world, &session);
-        run_until_idle().await;
         runner.socket.assert_no_frames().await;
         match reason {
             "disconnect" => cli.socket.close(),

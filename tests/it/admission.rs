@@ -1,11 +1,8 @@
 //! Admission of CLIs: the limits of a socket before CONNECT, with and without a token.
 
-use crate::support::cli::{Received, parse_frame};
-use crate::support::runtime::Frame;
+use crate::support::cli::parse_frame;
+use crate::support::prelude::*;
 use crate::support::socket::Socket;
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::json;
 use session_gateway_hub::hub::core::peers::connections::Upgrade;
 use session_gateway_hub::hub::inbound::admission::MAX_UNAUTHENTICATED_FRAME_BYTES;
 use session_gateway_hub::hub::inbound::connect::MAX_SOCKETS;
@@ -46,17 +43,12 @@ async fn a_frame_above_16_kib_before_connect_closes_the_socket() {
 
     let mut socket = open_socket(&world).await;
     socket.send(padded_connect("secret:team", MAX_UNAUTHENTICATED_FRAME_BYTES));
-    assert!(
-        matches!(parse_frame(&socket.next_text().await), Received::Connected(_)),
-        "a frame of exactly 16 KiB is accepted"
-    );
+    assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "a frame of 16 KiB is accepted");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_connected_cli_may_send_large_frames() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (_world, session, mut cli) = live_session().await;
     assert_eq!(cli.send_message(&session, &"x".repeat(10 * MAX_UNAUTHENTICATED_FRAME_BYTES)).await["seq"], 1);
 }
 
@@ -112,9 +104,7 @@ async fn the_seventeenth_frame_without_effect_before_connect_closes_the_socket_e
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     world.hibernate_and_wake().await;
     world.db.hold_all_results();
     cli.emit_for_ack("message", &json!({"sid": session, "message": {}}));
@@ -232,8 +222,7 @@ async fn the_first_valid_token_stores_the_namespace() {
 
 #[tokio::test(start_paused = true)]
 async fn a_connect_that_waits_for_the_database_does_not_time_out() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.hibernate_and_wake().await;
     let mut socket = open_socket(&world).await;
     world.db.hold_results(BatchKind::Reads);
@@ -249,10 +238,8 @@ async fn a_socket_that_its_client_closes_while_its_token_is_verified_leaves_noth
     let socket = open_socket(&world).await;
     world.db.hold_results(BatchKind::Reads);
     socket.send(format!(r#"40/cli,{{"token":"sgd_{}"}}"#, "x".repeat(43)));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     socket.close();
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert!(world.hub().is_unused());
 }

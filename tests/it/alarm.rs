@@ -1,12 +1,7 @@
 //! The object's alarm: connect timeouts, pings and heartbeats, and the earliest deadline of all components. A tick is a time at
 //! which pings and heartbeats are sent.
 
-use crate::support::cli::{Cli, Received};
-use crate::support::live_session::live_session;
-use crate::support::runtime::{Frame, START};
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// The time of the first heartbeat and of the first ping. Pings and heartbeats are sent at multiples of 30 s of the wall clock.
 const FIRST_HEARTBEAT: u64 = START + 25_000;
@@ -57,8 +52,7 @@ async fn a_ping_is_sent_every_30_s_of_the_wall_clock_and_a_pong_keeps_the_socket
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_sends_nothing_for_60_s_after_a_ping_is_closed_and_its_calls_fail() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
+    let (world, session, mut cli) = session_with_methods(&["gitStatus"]).await;
     let mut keeper = world.cli(&session).await;
     world.advance(FIRST_PING - world.now()).await;
     keeper.send_keep_alive(&world, &session).await;
@@ -69,7 +63,6 @@ async fn a_socket_that_sends_nothing_for_60_s_after_a_ping_is_closed_and_its_cal
     assert_eq!(count_pings(&cli.socket.drain().await), 2);
     assert!(cli.socket.is_open());
     let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    run_until_idle().await;
     world.advance(2_000).await;
     assert_eq!(cli.socket.wait_for_close().await, 1001);
     assert_eq!(call.reply().await.ok()["success"], false);
@@ -141,15 +134,13 @@ async fn a_late_alarm_closes_no_socket_that_answered_its_last_ping() {
 
 #[tokio::test(start_paused = true)]
 async fn an_alarm_that_is_almost_a_minute_late_disconnects_no_client_and_ends_no_session() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     let mut last_ping_at = world.now();
     for _ in 0..5 {
         let late_at = world.rt.alarm().unwrap() + 59_999;
         while world.now() + 10_000 < late_at {
             world.rt.set_now(world.now() + 10_000);
-            cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
-            run_until_idle().await;
+            cli.deliver("session-alive", &json!({"sid": session, "time": world.now()})).await;
         }
         world.fire_alarm_at(late_at).await;
         assert_eq!(count_pings(&cli.socket.drain().await), 1);
@@ -168,7 +159,6 @@ async fn a_second_alarm_at_the_same_time_changes_nothing() {
     assert_eq!(count_pings(&cli.socket.drain().await), 1);
     let alarm = world.rt.alarm();
     world.hub().on_alarm();
-    run_until_idle().await;
     assert_eq!((count_pings(&cli.socket.drain().await), world.rt.alarm()), (0, alarm));
 }
 
@@ -337,17 +327,12 @@ async fn the_alarm_is_set_to_the_earliest_deadline() {
     world.advance(20_000).await;
     let session_expires = FIRST_HEARTBEAT + 40_000;
     assert_eq!(world.rt.alarm(), Some(session_expires));
-    let _call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    run_until_idle().await;
+    let _call = world.start_and_run("GET", &format!("/api/sessions/{session}/git-status"), "").await;
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.rt.alarm(), Some(session_expires), "a keep-alive does not move the alarm");
     world.advance(10_000).await;
     let call_times_out = FIRST_PING + 60_000;
-    assert_eq!(
-        world.rt.alarm(),
-        Some(call_times_out),
-        "the call, the session and the heartbeat have the same deadline"
-    );
+    assert_eq!(world.rt.alarm(), Some(call_times_out), "call, session and heartbeat have the same deadline");
     world.restart();
     assert!(world.rt.alarm().is_some_and(|at| at <= call_times_out));
 }

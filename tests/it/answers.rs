@@ -1,14 +1,10 @@
 //! Answers to permission requests while the CLI, the database or another answer changes the session.
 
-use crate::support::cli::{Call, Cli};
+use crate::support::cli::Call;
 use crate::support::permissions::{
     agent_state, answer, completed, pending, request, session_with_requests, start_answer, state_event,
 };
-use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn the_second_of_two_concurrent_answers_is_rejected() {
@@ -18,11 +14,8 @@ async fn the_second_of_two_concurrent_answers_is_rejected() {
     let second = start_answer(&world, &session, "r1/deny", &json!({}));
     let other = start_answer(&world, &session, "r2/deny", &json!({}));
     second.reply().await.assert_error(404, "request_not_found");
-    assert_eq!(
-        cli.respond_to_next_call("permission", &json!({})).await["id"],
-        "r2",
-        "another request can be answered during the call"
-    );
+    // Another request can be answered during the call.
+    assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["id"], "r2");
     other.reply().await.ok();
     cli.respond(&call, &json!({}));
     first.reply().await.ok();
@@ -50,10 +43,7 @@ async fn a_request_stays_pending_if_the_cli_does_not_accept_the_answer() {
 
     let reply = start_answer(&world, &session, "r1/approve", &body);
     let expired_call = cli.next_call().await;
-    for _ in 0..3 {
-        world.advance(RPC_TIMEOUT_MS / 3).await;
-        cli.send_keep_alive(&world, &session).await;
-    }
+    cli.time_out_calls(&world, &session).await;
     assert_failed(reply.reply().await, 504, "rpc_timeout").await;
     cli.respond(&expired_call, &json!({}));
     run_until_idle().await;
@@ -80,7 +70,7 @@ async fn if_the_cli_completes_the_request_during_the_call_its_entry_is_kept_and_
     let call = cli.next_call().await;
     let cli_entry = json!({"tool": "Bash", "arguments": {}, "status": "approved", "completedAt": 9, "by": "cli"});
     let completed_by_cli = json!({"requests": {"r2": request("Edit")}, "completedRequests": {"r1": cli_entry}});
-    assert_eq!(cli.update_agent_state(&session, 2, &completed_by_cli).await["result"], "success");
+    cli.put_agent_state(&session, 2, &completed_by_cli).await;
     let mut web = world.web("all=true").await;
     cli.respond(&call, &json!({}));
     reply.reply().await.ok();
@@ -88,11 +78,8 @@ async fn if_the_cli_completes_the_request_during_the_call_its_entry_is_kept_and_
     assert_eq!((&detail["agentStateVersion"], &detail["permissionMode"]), (&json!(3), &json!("plan")));
     assert_eq!(detail["agentState"]["completedRequests"]["r1"], cli_entry);
     assert_eq!(web.next_event_of("session-updated").await["data"]["permissionMode"], "plan");
-    assert_eq!(
-        cli.update_agent_state(&session, 3, &completed_by_cli).await["result"],
-        "success",
-        "setting the mode does not change the state's version"
-    );
+    // Setting the mode does not change the state's version.
+    cli.put_agent_state(&session, 3, &completed_by_cli).await;
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["permissionMode"], "plan", "the mode is persisted");
 }
@@ -107,7 +94,7 @@ async fn a_cli_that_completes_an_answered_request_gets_a_version_mismatch() {
     assert_eq!((&rejected["result"], &rejected["version"]), (&json!("version-mismatch"), &json!(3)));
     assert_eq!(rejected["agentState"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(rejected["agentState"]["completedRequests"]["r1"]["reason"], "too risky");
-    assert_eq!(cli.update_agent_state(&session, 3, &rejected["agentState"]).await["result"], "success");
+    cli.put_agent_state(&session, 3, &rejected["agentState"]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -117,8 +104,7 @@ async fn an_answer_succeeds_only_after_the_commit() {
     world.db.hold_results(BatchKind::Writes);
     let reply = start_answer(&world, &session, "r1/approve", &json!({}));
     cli.respond_to_next_call("permission", &json!({})).await;
-    run_until_idle().await;
-    assert!(!reply.is_ready());
+    assert!(!reply.has_response().await);
     web.0.assert_no_frames().await;
     cli.socket.assert_no_frames().await;
     world.db.release_results();
@@ -159,8 +145,7 @@ async fn call_and_waiting_frame(world: &World, session: &str, cli: &mut Cli) -> 
     let call = cli.next_call().await;
     world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     (reply, call)
 }
 
@@ -177,8 +162,7 @@ async fn an_approval_keeps_an_update_that_the_cli_sent_before_its_answer_and_tha
     assert!(!reply.is_ready(), "the call is answered in time, and waits for the update");
     world.db.release_results();
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
-    let ack = cli.wait_for_ack(update).await;
-    assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
+    assert_eq!(pick(&cli.wait_for_ack(update).await, ["result", "version"]), json!(["success", 3]));
     assert_eq!(completed(&world, &session, "r1").await, entry);
     assert_eq!(world.get_session(&session).await["agentStateVersion"], 3, "the hub has nothing to change");
 }
@@ -188,8 +172,7 @@ async fn an_answer_that_overtook_other_frames_completes_the_request_after_these_
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let (reply, call) = call_and_waiting_frame(&world, &session, &mut cli).await;
     cli.respond(&call, &json!({"success": true}));
-    run_until_idle().await;
-    assert!(!reply.is_ready());
+    assert!(!reply.has_response().await);
     world.db.release_results();
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     assert_eq!(completed(&world, &session, "r1").await["status"], "approved");

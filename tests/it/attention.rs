@@ -1,22 +1,15 @@
 //! What a client knows of a session without reading its messages: whether the session waits to be seen or is muted, when it ended and
 //! had its last message, and what its agent is doing (PROTOCOL.md "The session").
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
 use crate::support::merge::{merge_fixture, success};
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// Returns a field of a session. Checks that the field is the same in the list and after a wake.
 async fn field(world: &World, session: &str, name: &str) -> Value {
     run_until_idle().await;
     let shown = world.get_session(session).await[name].clone();
     for _ in 0..2 {
-        let list = world.get("/api/sessions?archived=include").await.ok();
-        let listed =
-            list["sessions"].as_array().unwrap().iter().find(|listed| listed["id"] == session).unwrap().clone();
-        assert_eq!(listed[name], shown, "{name}");
+        assert_eq!(world.listed(session).await[name], shown, "{name}");
         world.hibernate_and_wake().await;
         assert_eq!(world.get_session(session).await[name], shown, "{name}");
     }
@@ -32,25 +25,21 @@ async fn send_alive(cli: &mut Cli, session: &str, fields: Value) -> Value {
 async fn set_lifecycle_state(world: &World, cli: &mut Cli, session: &str, state: &str) {
     let version = world.get_session(session).await["metadataVersion"].clone();
     let metadata = json!({"path": "/code", "host": "box", "lifecycleState": state});
-    let update = json!({"sid": session, "expectedVersion": version, "metadata": metadata});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(session, version, &metadata).await;
 }
 
 /// The values of a field in the unread events, in order.
 async fn published_values(web: &mut Web, name: &str) -> Vec<Value> {
-    run_until_idle().await;
     web.events().await.iter().filter_map(|event| event["data"].get(name).cloned()).collect()
 }
 
 async fn mark_seen(world: &World, session: &str, body: Value) {
-    let reply = world.post(&format!("/api/sessions/{session}/seen"), &body).await;
-    assert_eq!(reply.ok(), json!({"ok": true}));
+    assert_eq!(world.post(&format!("/api/sessions/{session}/seen"), &body).await.ok(), json!({"ok": true}));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_waits_to_be_seen_since_its_agent_became_ready() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     assert_eq!(field(&world, &session, "unseenSince").await, Value::Null);
     world.advance(1_000).await;
     cli.send_message(&session, "Working.").await;
@@ -60,18 +49,13 @@ async fn a_session_waits_to_be_seen_since_its_agent_became_ready() {
     assert_eq!(published_values(&mut web, "unseenSince").await, [json!(ready_at)]);
     world.advance(1_000).await;
     cli.send_ready(&session).await;
-    assert_eq!(
-        field(&world, &session, "unseenSince").await,
-        json!(ready_at),
-        "the session still waits since the first time"
-    );
+    assert_eq!(field(&world, &session, "unseenSince").await, json!(ready_at), "it waits since the first time");
     assert_eq!(published_values(&mut web, "unseenSince").await, Vec::<Value>::new());
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_no_longer_waits_to_be_seen_after_a_person_has_seen_it() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     let ready_at = world.now();
     cli.send_ready(&session).await;
     mark_seen(&world, &session, json!({"at": ready_at - 1})).await;
@@ -128,8 +112,7 @@ async fn a_failed_session_waits_to_be_seen_until_its_agent_starts() {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_has_ended_only_if_its_cli_or_a_person_has_ended_it() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     world.advance_in_steps(60_000).await;
     assert_eq!(world.get_session(&session).await["active"], false);
     assert_eq!(field(&world, &session, "endedAt").await, Value::Null, "the keep-alives stopped");
@@ -150,11 +133,8 @@ async fn a_session_has_ended_only_if_its_cli_or_a_person_has_ended_it() {
 
 #[tokio::test(start_paused = true)]
 async fn an_abort_and_an_archive_end_a_session_even_if_its_connection_was_lost() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("abort").await;
-    let aborted = world.start("POST", &format!("/api/sessions/{session}/abort"), "{}");
-    cli.respond_to_next_call("abort", &json!({})).await;
-    aborted.reply().await.ok();
+    let (world, session, mut cli) = session_with_methods(&["abort"]).await;
+    cli.serve(world.start("POST", &format!("/api/sessions/{session}/abort"), "{}"), "abort", &json!({})).await.ok();
     assert_eq!(field(&world, &session, "endedAt").await, json!(world.now()));
     send_alive(&mut cli, &session, json!({})).await;
     cli.socket.close();
@@ -179,23 +159,17 @@ async fn a_cli_that_archives_its_session_ends_it() {
 
 #[tokio::test(start_paused = true)]
 async fn the_time_of_the_last_message_does_not_change_with_keep_alives_and_costs_no_write() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     assert_eq!(field(&world, &session, "lastMessageAt").await, Value::Null);
     let sent_at = world.now();
     cli.send_message(&session, "one").await;
-    let statements = world.db.write_batches().pop().unwrap();
-    assert!(!statements.iter().any(|statement| statement.sql.contains("UPDATE sessions")));
+    assert!(!world.db.write_batches().pop().unwrap().iter().any(|statement| statement.sql.contains("UPDATE sessions")));
     let updated_at = world.get_session(&session).await["updatedAt"].clone();
     for thinking in [true, true, true] {
         world.advance(11_000).await;
         send_alive(&mut cli, &session, json!({"thinking": thinking})).await;
     }
-    assert_eq!(
-        published_values(&mut web, "lastMessageAt").await.last(),
-        Some(&json!(sent_at)),
-        "presence events have it"
-    );
+    assert_eq!(published_values(&mut web, "lastMessageAt").await.last(), Some(&json!(sent_at)), "in presence events");
     assert_eq!(field(&world, &session, "lastMessageAt").await, json!(sent_at));
     let changed_at = world.get_session(&session).await["updatedAt"].clone();
     assert_ne!(changed_at, updated_at, "the agent began to work");
@@ -206,8 +180,7 @@ async fn the_time_of_the_last_message_does_not_change_with_keep_alives_and_costs
 
 #[tokio::test(start_paused = true)]
 async fn a_muted_session_is_muted_for_all_clients_until_it_is_unmuted() {
-    let (world, session, _cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, _cli, mut web) = watched_session("all=true").await;
     let change =
         async |body: Value| world.request("PATCH", &format!("/api/sessions/{session}"), body.to_string()).await;
     for _ in 0..2 {
@@ -224,8 +197,7 @@ async fn a_muted_session_is_muted_for_all_clients_until_it_is_unmuted() {
 
 #[tokio::test(start_paused = true)]
 async fn what_an_agent_does_is_published_while_it_works_and_not_written() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     let alive = |activity: Value| json!({"thinking": true, "activity": activity});
     assert_eq!(send_alive(&mut cli, &session, alive(json!("npm test"))).await, json!({"ok": true}));
     assert_eq!(published_values(&mut web, "activity").await, [json!("npm test")]);
@@ -248,8 +220,7 @@ async fn what_an_agent_does_is_published_while_it_works_and_not_written() {
 
 #[tokio::test(start_paused = true)]
 async fn a_new_activity_is_progress_and_a_repeated_activity_is_not() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     let alive = |activity: Value| json!({"thinking": true, "activity": activity});
     send_alive(&mut cli, &session, alive(json!("npm test"))).await;
     assert_eq!(world.get_session(&session).await.get("activityAt"), None, "`thinkingAt` has the time");
@@ -289,8 +260,7 @@ async fn after_a_wake_the_next_keep_alive_has_the_activity() {
 
 #[tokio::test(start_paused = true)]
 async fn web_clients_learn_that_a_cli_has_been_disconnected_for_two_seconds_and_that_it_is_back() {
-    let (world, session, cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, cli, mut web) = watched_session("all=true").await;
     let other = world.live_cli(&session).await;
     cli.socket.close();
     world.advance(2_000).await;
@@ -299,7 +269,6 @@ async fn web_clients_learn_that_a_cli_has_been_disconnected_for_two_seconds_and_
     world.advance(1_999).await;
     assert_eq!(published_values(&mut web, "disconnected").await, [] as [Value; 0], "the CLI may reconnect");
     world.advance(1).await;
-    run_until_idle().await;
     let (events, updated_at) = (web.events().await, world.get_session(&session).await["updatedAt"].clone());
     assert_eq!(events.iter().map(|event| &event["data"]).collect::<Vec<_>>(), [&json!({"disconnected": true})]);
     assert_eq!(field(&world, &session, "disconnected").await, json!(true));
@@ -339,10 +308,7 @@ async fn a_restart_of_the_hub_publishes_no_disconnect_while_its_clis_reconnect()
     world.redeploy();
     let mut web = world.web("all=true").await;
     world.advance(9_000).await;
-    let mut clis = Vec::new();
-    for session in &sessions[1..] {
-        clis.push(world.live_cli(session).await);
-    }
+    let _clis = each(&sessions[1..], async |session| world.live_cli(session).await).await;
     world.advance(1_000).await;
     let published = published_values(&mut web, "disconnected").await;
     assert_eq!(published.iter().filter(|value| **value == json!(true)).count(), 1, "only the session that is not back");
@@ -360,14 +326,19 @@ async fn a_hostile_activity_is_cut_or_ignored() {
     let long = "\u{1F980}".repeat(100_000);
     assert_eq!(send_alive(&mut cli, &session, json!({"thinking": true, "activity": long})).await, json!({"ok": true}));
     assert_eq!(world.get_session(&session).await["activity"], "\u{1F980}".repeat(200));
-    let ack = cli.emit_raw("session-alive", &format!(r#"{{"sid":"{session}","thinking":true,"activity":"\ud800"}}"#));
-    assert_eq!(cli.wait_for_ack(ack).await["ignored"], json!(["activity"]));
+    assert_eq!(
+        cli.emit_raw_with_ack(
+            "session-alive",
+            &format!(r#"{{"sid":"{session}","thinking":true,"activity":"\ud800"}}"#)
+        )
+        .await["ignored"],
+        json!(["activity"])
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_of_the_activity_above_the_rate_of_a_namespace_are_not_sent() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     for number in 0..3_000 {
         send_alive(&mut cli, &session, json!({"thinking": true, "activity": number.to_string()})).await;
     }

@@ -1,16 +1,11 @@
 //! Authentication in the worker: access tokens, and the JWTs of web clients.
 
-use std::sync::Arc;
-
 use crate::support::SECRET;
 use crate::support::environment::FakeEnvironment;
-use crate::support::rest::Reply;
-use crate::support::runtime::START;
-use crate::support::sqlite::Sqlite;
+use crate::support::prelude::*;
 use crate::support::worker_edge::{
     edge, edge_with_db, edge_with_environment, head, object_namespace, respond, route, route_at, sign_in, with_token,
 };
-use serde_json::json;
 use session_gateway_hub::http::authentication::MAX_VERIFIED_TOKENS;
 use session_gateway_hub::http::edge::{Action, RequestHead};
 use session_gateway_hub::model::namespace::Namespace;
@@ -42,11 +37,7 @@ async fn an_access_token_gives_access_to_its_namespace() {
     assert_eq!(object_namespace(&edge, &with_token("POST", "/cli/sessions", "secret:team")).await, "team");
     let lowercase_scheme =
         RequestHead { authorization: Some("bearer secret:team".into()), ..head("GET", "/api/sessions") };
-    assert_eq!(
-        object_namespace(&edge, &lowercase_scheme).await,
-        "team",
-        "the scheme's case does not matter (RFC 9110)"
-    );
+    assert_eq!(object_namespace(&edge, &lowercase_scheme).await, "team", "a scheme's case is ignored (RFC 9110)");
     let namespace_token = edge.authentication.access_tokens.namespace_token(&Namespace::parse("team").unwrap(), 0);
     assert_eq!(object_namespace(&edge, &with_token("GET", "/api/sessions", &namespace_token)).await, "team");
 }

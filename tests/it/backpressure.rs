@@ -1,11 +1,6 @@
 //! Backpressure on CLI sockets: how many bytes the hub sends to a CLI that does not acknowledge them with pongs.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::runtime::Frame;
-use crate::support::sqlite::BatchKind;
-use crate::support::{RECONNECT_GRACE_MS, run_until_idle};
-use serde_json::json;
+use crate::support::prelude::*;
 
 /// Counts the pings and the updates among frames.
 fn count_pings_and_updates(frames: &[Frame]) -> (usize, usize) {
@@ -59,8 +54,7 @@ async fn a_pong_takes_effect_on_arrival_even_if_earlier_frames_of_its_socket_wai
     let mut reader = world.cli(&session).await;
     world.db.hold_results(BatchKind::Reads);
     reader.emit("message", &json!({"sid": other, "message": "waits for its session"}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     for _ in 0..20 {
         cli.send_message_of_1_mib(&session).await;
         let (pings, _) = count_pings_and_updates(&reader.socket.drain().await);
@@ -102,8 +96,7 @@ async fn send_until_closed(cli: &mut Cli, send: impl Fn(&mut Cli)) -> (usize, us
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_reads_no_replies_is_closed() {
     let (world, session, mut cli) = live_session().await;
-    let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"padding": "x".repeat(900_000)})).await;
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     let mut other = world.cli(&session).await;
     let (replies, bytes) = send_until_closed(&mut other, |cli| {
@@ -126,8 +119,7 @@ async fn a_cli_that_reads_no_replies_is_closed() {
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_answers_pings_may_send_any_number_of_requests() {
     let (_world, session, mut cli) = live_session().await;
-    let state = json!({"padding": "x".repeat(900_000)});
-    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"padding": "x".repeat(900_000)})).await;
     cli.socket.drain().await;
     let stale = json!({"sid": session, "expectedVersion": 1, "agentState": {}});
     for _ in 0..100 {

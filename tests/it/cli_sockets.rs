@@ -1,12 +1,8 @@
 //! Sockets of CLIs: CONNECT, events with and without an acknowledgement, updates, messages, disconnects.
 
-use crate::support::cli::{Cli, Received, parse_frame};
-use crate::support::live_session::live_session;
-use crate::support::runtime::Frame;
+use crate::support::cli::parse_frame;
+use crate::support::prelude::*;
 use crate::support::socket::Socket;
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::peers::connections::Upgrade;
 
 /// Opens a socket and receives the OPEN packet.
@@ -37,11 +33,7 @@ async fn the_open_packet_is_valid_for_the_official_client() {
     let Received::Open(handshake) = parse_frame(&world.open_cli().next_text().await) else { panic!() };
     assert!(handshake["sid"].is_string() && handshake["upgrades"] == json!([]), "{handshake}");
     // The client closes the connection if it receives no ping for the sum of the interval and the timeout.
-    assert_eq!(
-        (&handshake["pingInterval"], &handshake["pingTimeout"]),
-        (&json!(30_000), &json!(60_000)),
-        "{handshake}"
-    );
+    assert_eq!(pick(&handshake, ["pingInterval", "pingTimeout"]), json!([30_000, 60_000]), "{handshake}");
     assert!(handshake["maxPayload"].as_u64().unwrap() >= 1_000_000);
 }
 
@@ -89,8 +81,7 @@ async fn an_invalid_connect_is_rejected_with_a_reason() {
 
 #[tokio::test(start_paused = true)]
 async fn a_packet_before_connect_closes_the_socket_without_effect() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let message = format!(r#"42/cli,0["message",{{"sid":"{session}","message":{{}}}}]"#);
     for packet in [message.as_str(), "43/cli,0[]"] {
         let mut socket = open_socket(&world, Upgrade::Authenticated).await;
@@ -254,8 +245,7 @@ async fn a_message_with_a_local_id_is_stored_once() {
 async fn message_content_is_stored_byte_for_byte_and_json_in_a_string_is_unwrapped() {
     let (world, session, mut cli) = live_session().await;
     let content = r#"{"z":12345678901234567890,"a":1.50,"__proto__":{"é":"\ud83e\udd80"}}"#;
-    let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
-    cli.wait_for_ack(ack).await;
+    cli.emit_raw_with_ack("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#)).await;
     let wrapped = json!({"sid": session, "message": content});
     cli.emit_with_ack("message", &wrapped).await;
     cli.emit_with_ack("message", &json!({"sid": session, "message": "plain text"})).await;
@@ -282,8 +272,7 @@ async fn updated_metadata_is_published_and_stored_byte_for_byte_also_after_a_ren
 
 #[tokio::test(start_paused = true)]
 async fn five_thousand_messages_at_once_are_stored_in_order() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut web) = watched_session("sessionId=$").await;
     let before = world.db.write_count();
     let text = "x".repeat(1_000);
     let acks: Vec<u64> = (1..=5_000)
@@ -318,8 +307,7 @@ async fn five_thousand_messages_at_once_are_stored_in_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_disconnect_packet_closes_the_socket() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     for packet in ["41/cli,", "1"] {
         let mut cli = world.cli(&session).await;
         cli.register("readFile").await;
@@ -332,8 +320,7 @@ async fn a_disconnect_packet_closes_the_socket() {
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_during_connect_needs_no_alarm() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.hibernate_and_wake().await;
     world.db.hold_results(BatchKind::Reads);
     let cli = Cli::start_connect(&world, &json!({"token": "secret:team", "sessionId": session}));
@@ -346,23 +333,16 @@ async fn a_socket_that_closes_during_connect_needs_no_alarm() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_that_arrived_before_their_socket_closed_take_effect() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    assert_eq!(
-        cli.update_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await["result"],
-        "success"
-    );
+    let (world, session, mut cli) = live_session().await;
+    cli.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
     world.hibernate_and_wake().await;
     world.db.hold_all_results();
     cli.emit("message", &json!({"sid": session, "message": "first"}));
     cli.emit("message", &json!({"sid": session, "message": "last"}));
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the first frame waits for the database");
+    assert_eq!(world.held_results().await, 1, "the first frame waits for the database");
     cli.socket.close();
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2);
     let record = world.get_session(&session).await;
     assert_eq!(record["active"], false);

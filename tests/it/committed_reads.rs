@@ -1,17 +1,12 @@
 //! Reads from memory during a stall of the database. They show the last committed state.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::{live_session, live_session_with_machine};
 use crate::support::merge::texts;
-use crate::support::rest::PendingReply;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// Returns the response to a request that must not wait.
 async fn get(world: &World, path: &str) -> Value {
     let reply = world.start("GET", path, "");
-    run_until_idle().await;
-    assert!(reply.is_ready(), "{path} waits");
+    assert!(reply.has_response().await, "{path} waits");
     reply.reply().await.ok()
 }
 
@@ -110,23 +105,20 @@ async fn a_read_shows_acknowledged_changes_while_later_changes_wait() {
     let rename = |name: &str| world.start("PATCH", &path, json!({"name": name}).to_string());
     world.db.hold_all_results();
     // Keeps the database stalled after the first writes.
-    let unanswered = world.start("GET", "/api/sessions/unknown", "");
-    run_until_idle().await;
+    let unanswered = world.start_and_run("GET", "/api/sessions/unknown", "").await;
     let first = rename("first");
     run_until_idle().await;
     let second = rename("second");
     world.advance_in_steps(6_000).await;
     assert_eq!(name().await, Value::Null);
-    world.db.release_result(1);
-    run_until_idle().await;
+    world.release_result(1).await;
     assert!(first.is_ready() && !second.is_ready());
     assert_eq!(name().await, "first");
     let third = rename("third");
     run_until_idle().await;
     assert_eq!(name().await, "first");
     world.db.release_result(world.db.held_result_count() - 1);
-    run_until_idle().await;
-    assert!(second.is_ready() && !third.is_ready());
+    assert!(second.has_response().await && !third.is_ready());
     assert_eq!(name().await, "second");
     assert!(!unanswered.is_ready());
     world.db.release_results();
@@ -152,17 +144,13 @@ async fn in_a_stall_changes_of_a_machine_and_of_a_session_with_the_same_id_hide_
         if is_machine_first {
             update_machine();
         }
-        let rename = world.start("PATCH", &path, r#"{"name":"new"}"#);
-        run_until_idle().await;
+        let rename = world.start_and_run("PATCH", &path, r#"{"name":"new"}"#).await;
         update_machine();
         world.advance_in_steps(6_000).await;
         assert_eq!(get(&world, &path).await["session"]["metadata"]["path"], "/code");
         assert_eq!(listed_names(&world).await, [(session.clone(), Value::Null)]);
         let machines = get(&world, "/api/machines").await;
-        assert_eq!(
-            (&machines["machines"][0]["id"], &machines["machines"][0]["runnerState"]),
-            (&json!(session), &Value::Null)
-        );
+        assert_eq!(pick(&machines, ["machines/0/id", "machines/0/runnerState"]), json!([session, null]));
         world.db.set_silent(false);
         world.advance_in_steps(5_000).await;
         rename.reply().await.ok();

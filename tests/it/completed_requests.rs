@@ -1,9 +1,8 @@
 //! Completed permission requests. Each is a row, an update writes only changed rows, and the size of all rows is limited.
 
-use crate::support::cli::Cli;
 use crate::support::permissions::{agent_state, answer, completed, request, session_with_requests, state_event};
-use crate::support::{World, run_until_idle};
-use serde_json::{Map, Value, json};
+use crate::support::prelude::*;
+use serde_json::Map;
 use session_gateway_hub::store::columns::Columns;
 
 const REQUEST_COUNT: usize = 10_000;
@@ -17,8 +16,7 @@ async fn session_with_completed_requests() -> (World, String, Cli, Map<String, V
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let all: Map<String, Value> = (0..REQUEST_COUNT).map(completed_request).collect();
     let state = json!({"requests": {"r1": request("Bash")}, "completedRequests": all});
-    let ack = cli.update_agent_state(&session, 2, &state).await;
-    assert_eq!((&ack["result"], &ack["version"]), (&json!("success"), &json!(3)));
+    assert_eq!(pick(&cli.update_agent_state(&session, 2, &state).await, ["result", "version"]), json!(["success", 3]));
     run_until_idle().await;
     (world, session, cli, all)
 }
@@ -62,18 +60,17 @@ async fn of_ten_thousand_completed_requests_an_update_writes_only_the_changed_re
     all.insert("q00007".into(), json!({"tool": "Bash", "arguments": {}, "status": "denied", "completedAt": 7}));
     let earlier_batches = world.db.write_count();
     let state = json!({"requests": {}, "completedRequests": all});
-    assert_eq!(cli.update_agent_state(&session, 4, &state).await["result"], "success");
+    cli.put_agent_state(&session, 4, &state).await;
     assert_eq!(written_since(&world, earlier_batches).0, 2);
     let earlier_batches = world.db.write_count();
-    assert_eq!(cli.update_agent_state(&session, 5, &state).await["result"], "success");
+    cli.put_agent_state(&session, 5, &state).await;
     assert_eq!(written_since(&world, earlier_batches).0, 0, "nothing changed");
 
     world.hibernate_and_wake().await;
     let (id, entry) = completed_request(REQUEST_COUNT + 1);
     all.insert(id, entry);
     let earlier_batches = world.db.write_count();
-    let state = json!({"requests": {}, "completedRequests": all});
-    assert_eq!(cli.update_agent_state(&session, 6, &state).await["result"], "success");
+    cli.put_agent_state(&session, 6, &json!({"requests": {}, "completedRequests": all})).await;
     assert_eq!(written_since(&world, earlier_batches).0, 1, "only the changed request is written after hibernation");
     all.insert("r1".into(), completed(&world, &session, "r1").await);
     assert_eq!(completed_requests(&world, &session).await, all);
@@ -108,11 +105,10 @@ async fn a_session_response_has_all_completed_requests_and_the_session_list_read
 async fn an_update_without_old_entries_does_not_delete_them() {
     let (world, session, mut cli, mut all) = session_with_completed_requests().await;
     let (id, entry) = completed_request(REQUEST_COUNT);
-    let state = json!({"requests": {}, "completedRequests": {id.clone(): entry}});
-    assert_eq!(cli.update_agent_state(&session, 3, &state).await["result"], "success");
+    cli.put_agent_state(&session, 3, &json!({"requests": {}, "completedRequests": {id.clone(): entry}})).await;
     all.insert(id, entry);
     assert_eq!(completed_requests(&world, &session).await, all);
-    assert_eq!(cli.update_agent_state(&session, 4, &Value::Null).await["result"], "success");
+    cli.put_agent_state(&session, 4, &Value::Null).await;
     assert_eq!(completed_requests(&world, &session).await, all, "a state of null deletes none");
     world.hibernate_and_wake().await;
     assert_eq!(completed_requests(&world, &session).await, all);
@@ -175,10 +171,7 @@ async fn the_oldest_completed_requests_are_deleted_above_the_size_limit() {
     let earlier_batches = world.db.write_count();
     let resent: Map<String, Value> = [0, 1, 12, 13].map(large_request).into_iter().collect();
     let mut web = world.web("all=true").await;
-    assert_eq!(
-        cli.update_agent_state(&session, 6, &json!({"requests": {}, "completedRequests": resent})).await["result"],
-        "success"
-    );
+    cli.put_agent_state(&session, 6, &json!({"requests": {}, "completedRequests": resent})).await;
     assert_eq!(state_event(&mut web).await["agentState"].get("completedRequests"), None);
     run_until_idle().await;
     assert_eq!(written_since(&world, earlier_batches).0, 0);
@@ -203,7 +196,7 @@ async fn completed_requests_from_before_the_size_limit_are_read_up_to_the_limit(
     let newest = |n: usize| (30 - n..30).map(|n| format!("q{n:05}")).collect::<Vec<_>>();
     assert_eq!(completed_requests(&world, &session).await.keys().cloned().collect::<Vec<_>>(), newest(9));
     // The next change deletes the other completed requests.
-    assert_eq!(cli.update_agent_state(&session, 2, &json!({"requests": {}})).await["result"], "success");
+    cli.put_agent_state(&session, 2, &json!({"requests": {}})).await;
     run_until_idle().await;
     let remaining: Vec<String> = std::iter::once("old".to_owned()).chain(newest(8)).collect();
     assert_eq!(stored_ids(&world), remaining);
@@ -240,8 +233,7 @@ async fn a_cli_may_send_its_whole_state_with_a_history_of_any_length() {
     let stored = stored_ids(&world);
     assert!(stored.len() >= 170 && stored.iter().rev().eq(history.keys().rev().take(stored.len())), "the newest");
     let mut web = world.web("all=true").await;
-    let state = json!({"requests": {}, "completedRequests": history});
-    assert_eq!(cli.update_agent_state(&session, version, &state).await["result"], "success");
+    cli.put_agent_state(&session, version, &json!({"requests": {}, "completedRequests": history})).await;
     assert_eq!(state_event(&mut web).await["agentState"], json!({"requests": {}}), "nothing is new");
 }
 
@@ -281,8 +273,7 @@ async fn a_history_without_times_is_not_written_again() {
 async fn the_first_update_of_a_cli_with_a_long_history_keeps_the_newest_entries() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let history: Map<String, Value> = (0..15).map(large_request).collect();
-    let state = json!({"requests": {}, "completedRequests": history});
-    assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
+    cli.put_agent_state(&session, 2, &json!({"requests": {}, "completedRequests": history})).await;
     run_until_idle().await;
     let newest: Vec<String> = (10..15).map(|n| large_request(n).0).collect();
     assert_eq!(stored_ids(&world), newest);
@@ -294,12 +285,12 @@ async fn a_completed_request_larger_than_a_row_is_shortened_once() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
     let huge = json!({"tool": "Write", "arguments": "x".repeat(8_000_000), "completedAt": 9});
     let state = json!({"requests": {}, "completedRequests": {"huge": huge}});
-    assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
+    cli.put_agent_state(&session, 2, &state).await;
     let short = json!({"tool": "Write", "argumentsBytes": 8_000_002, "completedAt": 9});
     assert_eq!(completed(&world, &session, "huge").await, short);
     world.hibernate_and_wake().await;
     let before = world.db.write_count();
-    assert_eq!(cli.update_agent_state(&session, 3, &state).await["result"], "success");
+    cli.put_agent_state(&session, 3, &state).await;
     assert_eq!(written_since(&world, before).0, 0, "it is known");
     assert_eq!(completed(&world, &session, "huge").await, short);
 }

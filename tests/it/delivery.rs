@@ -1,9 +1,6 @@
 //! An accepted user message reaches the CLI of its session once and in order, even if connections, the hub or commits fail.
 
-use crate::support::cli::Cli;
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// A fault while a user sends a message.
 #[derive(Clone, Copy, Debug)]
@@ -85,8 +82,7 @@ async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Faul
         Fault::Reconnected => {
             world.db.hold_results(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
-            run_until_idle().await;
-            assert_eq!(world.db.held_result_count(), 1, "the message is being written");
+            assert_eq!(world.held_results().await, 1, "the message is being written");
             reader.cli.socket.close();
             reader.reconnect(world).await;
             world.db.release_results();
@@ -100,8 +96,7 @@ async fn send_during(world: &World, reader: &mut Reader, text: &str, fault: Faul
         Fault::RestartInCommit => {
             world.db.hold_results(BatchKind::Writes);
             let sent = world.start("POST", &path, body.to_string());
-            run_until_idle().await;
-            assert_eq!(world.db.held_result_count(), 1, "the message is being written");
+            assert_eq!(world.held_results().await, 1, "the message is being written");
             world.restart();
             world.db.release_results();
             sent.abort();
@@ -131,8 +126,7 @@ async fn an_accepted_message_reaches_its_cli_once_and_in_order() {
     ];
     // All pairs of faults, because a fault may change the effect of the next fault.
     let pairs: Vec<Fault> = faults.iter().flat_map(|first| faults.iter().flat_map(|next| [*first, *next])).collect();
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut reader = Reader::connect(&world, &session).await;
     let mut expected = Vec::new();
     for (seq, fault) in (1..).zip(pairs) {

@@ -1,11 +1,8 @@
 //! The number of round trips to the database that a client waits for, also after the object has hibernated. A round trip to a distant
 //! database takes 140 ms.
 
-use crate::support::World;
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session_with_machine;
 use crate::support::permissions::{request, start_answer};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::store::Statement;
 use tokio::time::Instant;
 
@@ -23,8 +20,7 @@ impl DistantNamespace {
     async fn new() -> Self {
         let (world, session, mut cli) = live_session_with_machine().await;
         cli.register("permission").await;
-        let state = json!({"requests": {"r1": request("Bash")}});
-        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+        cli.put_agent_state(&session, 1, &json!({"requests": {"r1": request("Bash")}})).await;
         for id in ["a", "b", "c"] {
             assert_eq!(cli.emit_with_ack("message", &message(&session, id)).await["ok"], true);
         }

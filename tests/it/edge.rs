@@ -1,12 +1,8 @@
 //! Requests in the stateless worker (the edge): responses without the object, and the choice of the object.
 
-use std::sync::Arc;
-
-use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
+use crate::support::SECRET;
+use crate::support::prelude::*;
 use crate::support::worker_edge::{edge, edge_with_db, head, object_namespace, respond, route, sign_in, with_token};
-use crate::support::{SECRET, World};
-use serde_json::{Value, json};
 use session_gateway_hub::http::authentication::rate_limit_key;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, longest_body_time_ms, split_url};
 
@@ -16,18 +12,11 @@ const UPGRADE: &str = "EIO=4&transport=websocket";
 async fn a_url_that_parsers_read_differently_is_refused_with_any_token() {
     let edge = edge("token", "");
     let jwt = sign_in(&edge, r#"{"accessToken":"secret:team"}"#).await.ok()["token"].as_str().unwrap().to_owned();
-    let paths = [
-        "/api/../cli/sessions",
-        "/api/./sessions",
-        "/api/%2e%2E/cli/sessions",
-        "/api/.%2e/cli/sessions",
-        "/api/%2e/sessions",
-        "/api/x\\..\\..\\cli/sessions",
-        "/api/..",
-        "/cli/%2e%2e/../api/sessions",
-        "/api/sessions/../events",
-    ];
-    for (path, token) in paths.iter().flat_map(|path| [(path, jwt.as_str()), (path, "secret:team"), (path, "wrong")]) {
+    let paths = "/api/../cli/sessions /api/./sessions /api/%2e%2E/cli/sessions /api/.%2e/cli/sessions /api/%2e/sessions \
+/api/x\\..\\..\\cli/sessions /api/.. /cli/%2e%2e/../api/sessions /api/sessions/../events";
+    for (path, token) in
+        paths.split(' ').flat_map(|path| [(path, jwt.as_str()), (path, "secret:team"), (path, "wrong")])
+    {
         respond(&edge, &with_token("GET", path, token)).await.assert_error(404, "not_found");
     }
     for host in ["a/api", "a%2fcli", "user@a", "a\\b", "a b"] {
@@ -69,8 +58,7 @@ async fn only_a_deep_health_check_queries_the_database() {
     db.fail(BatchKind::Reads, permanent_error());
     check().await.assert_error(503, "hub_unavailable");
     let edge = edge_with_db(&Arc::new(Sqlite::without_schema()), "token", "");
-    let missing = Reply::of(edge.check_database().await);
-    assert!(missing.assert_error(503, "hub_unavailable").to_string().contains("schema"));
+    assert!(Reply::of(edge.check_database().await).assert_error(503, "hub_unavailable").to_string().contains("schema"));
 }
 
 #[tokio::test]
@@ -140,8 +128,7 @@ async fn an_event_stream_ends_when_its_token_expires() {
 
 #[tokio::test(start_paused = true)]
 async fn message_history_is_served_at_the_edge_without_the_object() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.live_cli(&session).await.send_message(&session, "hello").await;
     let foreign = world.neighbour().create_session("/theirs").await;
     let edge = edge_with_db(&world.db, "token", "");
@@ -149,8 +136,7 @@ async fn message_history_is_served_at_the_edge_without_the_object() {
     let page = get(format!("/api/sessions/{session}/messages?limit=10")).await.ok();
     assert_eq!(page, world.get(&format!("/api/sessions/{session}/messages?limit=10")).await.ok());
     assert_eq!(page["messages"][0]["content"]["content"], "hello");
-    let page = get(format!("/cli/sessions/{session}/messages")).await.ok();
-    assert_eq!(page["messages"][0]["seq"], 1);
+    assert_eq!(get(format!("/cli/sessions/{session}/messages")).await.ok()["messages"][0]["seq"], 1);
     for root in ["/api", "/cli"] {
         get(format!("{root}/sessions/none/messages")).await.assert_error(404, "session_not_found");
         get(format!("{root}/sessions/{foreign}/messages")).await.assert_error(403, "forbidden");
@@ -176,12 +162,8 @@ async fn a_preflight_needs_no_token_and_allows_only_listed_origins() {
     assert_eq!(headers["access-control-allow-origin"], "https://console.example");
     assert_eq!(headers["access-control-allow-methods"], "GET, POST, PATCH, DELETE, OPTIONS");
     assert_eq!(headers["access-control-allow-headers"], "authorization, content-type, last-event-id");
-    assert!(
-        edge.cors
-            .headers(Some("https://evil.example"), "hub.example", true)
-            .get("access-control-allow-origin")
-            .is_none()
-    );
+    let headers = edge.cors.headers(Some("https://evil.example"), "hub.example", true);
+    assert!(headers.get("access-control-allow-origin").is_none());
 }
 
 #[tokio::test]
@@ -227,11 +209,7 @@ async fn routing_by_token_needs_a_bridge_only_if_the_upgrade_has_no_valid_token(
     assert_eq!(cli_route(&edge, host, "&token=secret%3Ateam", None).await, json!(["team", true]));
     assert_eq!(cli_route(&edge, host, "&token=secret", None).await, json!(["default", true]));
     assert_eq!(cli_route(&edge, host, "", None).await, "bridge");
-    assert_eq!(
-        cli_route(&edge, host, "&token=wrong", None).await,
-        "bridge",
-        "the CONNECT packet may have a valid token"
-    );
+    assert_eq!(cli_route(&edge, host, "&token=wrong", None).await, "bridge", "CONNECT may have a valid token");
 }
 
 #[tokio::test]
@@ -270,9 +248,6 @@ fn a_url_is_split_into_host_path_and_query() {
 #[test]
 fn the_time_for_a_body_follows_from_its_length_and_the_documented_minimum_rate() {
     let seconds = |declared| longest_body_time_ms(declared, 8 * 1024 * 1024) / 1_000;
-    assert_eq!(
-        [seconds(Some(0)), seconds(Some(1)), seconds(Some(64 * 1024)), seconds(Some(64 * 1024 + 1))],
-        [0, 15, 15, 30]
-    );
+    assert_eq!([Some(0), Some(1), Some(64 * 1024), Some(64 * 1024 + 1)].map(seconds), [0, 15, 15, 30]);
     assert_eq!([seconds(None), seconds(Some(8 << 20)), seconds(Some(u64::MAX))], [1_920; 3], "8 MiB is the limit");
 }

@@ -1,10 +1,9 @@
 //! Pages of messages with excerpts of large contents.
 
-use crate::support::World;
-use crate::support::live_session::live_session;
-use serde_json::{Value, json};
 use session_gateway_hub::http::history::MAX_BYTES_WITHOUT_EXCERPT;
 use session_gateway_hub::limits::MAX_PART_BYTES;
+
+use crate::support::prelude::*;
 
 /// The most characters of each of the two texts of an excerpt.
 const EXCERPT_CHARS: usize = 4_000;

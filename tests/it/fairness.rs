@@ -3,10 +3,7 @@
 
 use std::ops::Range;
 
-use serde_json::{Value, json};
-
-use crate::support::cli::Cli;
-use crate::support::{World, run_until_idle};
+use crate::support::prelude::*;
 
 /// The CLIs that flood the hub.
 const FLOOD_CLIS: usize = 4;
@@ -18,8 +15,7 @@ fn message(session: &str, number: usize) -> Value {
 }
 
 async fn live_session(world: &World, tag: &str) -> (String, Cli) {
-    let session = world.create_session(tag).await;
-    let cli = world.live_cli(&session).await;
+    let (session, cli) = world.active_session(tag).await;
     (session, cli)
 }
 
@@ -28,10 +24,7 @@ async fn a_quiet_namespace_waits_for_at_most_one_batch_of_a_namespace_that_flood
     let world = World::new();
     let quiet = world.neighbour();
     let (quiet_session, mut quiet_cli) = live_session(&quiet, "/quiet").await;
-    let mut flood = Vec::new();
-    for number in 0..FLOOD_CLIS {
-        flood.push(live_session(&world, &format!("/flood-{number}")).await);
-    }
+    let mut flood = each(0..FLOOD_CLIS, async |number| live_session(&world, &format!("/flood-{number}")).await).await;
     run_until_idle().await;
     world.db.hold_all_results();
     let mut acks = vec![Vec::new(); FLOOD_CLIS];
@@ -40,23 +33,19 @@ async fn a_quiet_namespace_waits_for_at_most_one_batch_of_a_namespace_that_flood
         for ((session, cli), acks) in flood.iter_mut().zip(&mut acks) {
             acks.extend(numbers.clone().map(|number| cli.emit_for_ack("message", &message(session, number))));
         }
-        run_until_idle().await;
-        assert_eq!(world.db.held_result_count(), 1, "the flood has several batches at the database");
+        assert_eq!(world.held_results().await, 1, "the flood has several batches at the database");
     }
     let quiet_ack = quiet_cli.emit_for_ack("message", &message(&quiet_session, 0));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 2);
+    assert_eq!(world.held_results().await, 2);
     // The database answers batches in the order in which they arrived. So it answers the quiet namespace before the next batch of the flood.
     world.db.release_result(0);
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 2);
+    assert_eq!(world.held_results().await, 2);
     world.db.release_result(0);
     assert_eq!(quiet_cli.try_ack(quiet_ack).await.expect("the message waits for a second batch")["ok"], true);
     let mut batches = 1;
     while world.db.held_result_count() > 0 {
         assert_eq!(world.db.held_result_count(), 1, "the flood has several batches at the database");
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
         batches += 1;
     }
     assert!(batches > 1, "one batch took the whole flood");
@@ -81,8 +70,7 @@ fn advance_clock(world: &World, ms: u64) {
 async fn answer_batches(world: &World, after_ms: u64) {
     while world.db.held_result_count() > 0 {
         advance_clock(world, after_ms);
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
     }
 }
 
@@ -113,7 +101,6 @@ async fn while_another_namespace_writes_a_flood_gets_its_acks_after_a_pause() {
     run_until_idle().await;
     answer_batches(&world, BATCH_MS).await;
     advance_clock(&world, BATCH_MS - 1);
-    run_until_idle().await;
     assert_eq!(cli.try_ack(acks[0]).await, None, "a flood does not wait");
     advance_clock(&world, 1);
     run_until_idle().await;

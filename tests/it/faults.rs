@@ -1,14 +1,8 @@
 //! Every use case that writes, with every kind of database fault. After a transient fault, the write is retried without
 //! duplicates. After a permanent fault, the change is reported as failed and reverted. Sockets stay open.
 
-use crate::support::cli::Cli;
 use crate::support::edge::EdgeRequest;
-use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
+use crate::support::prelude::*;
 
 /// A use case that writes to the database.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -28,20 +22,22 @@ enum UseCase {
     MachineKeepAlive,
 }
 
+use UseCase::*;
+
 const USE_CASES: [UseCase; 13] = [
-    UseCase::Message,
-    UseCase::WebMessage,
-    UseCase::UpdateMetadata,
-    UseCase::UpdateState,
-    UseCase::KeepAlive,
-    UseCase::SessionEnd,
-    UseCase::CreateSession,
-    UseCase::Rename,
-    UseCase::Archive,
-    UseCase::Delete,
-    UseCase::RegisterMachine,
-    UseCase::UpdateMachineState,
-    UseCase::MachineKeepAlive,
+    Message,
+    WebMessage,
+    UpdateMetadata,
+    UpdateState,
+    KeepAlive,
+    SessionEnd,
+    CreateSession,
+    Rename,
+    Archive,
+    Delete,
+    RegisterMachine,
+    UpdateMachineState,
+    MachineKeepAlive,
 ];
 
 /// A fault of the batch of a use case.
@@ -109,8 +105,7 @@ impl Answer {
 
 impl Fixture {
     async fn new() -> Self {
-        let world = World::new();
-        let session = world.create_session("/code").await;
+        let (world, session) = idle_session().await;
         let idle_session = world.create_session("/idle").await;
         world.register_machine("m").await;
         world.register_machine("idle").await;
@@ -119,7 +114,6 @@ impl Fixture {
         cli.register("killSession").await;
         let mut web = world.web("all=true").await;
         let session_web = world.web(&format!("sessionId={session}")).await;
-        run_until_idle().await;
         web.events().await;
         Self { world, session, idle_session, cli, web, session_web }
     }
@@ -131,49 +125,33 @@ impl Fixture {
     /// Starts a use case.
     async fn start(&mut self, use_case: UseCase) -> PendingAnswer {
         let (session, idle, now) = (self.session.clone(), self.idle_session.clone(), self.world.now());
-        let cli = &mut self.cli;
-        let world = &self.world;
+        let (cli, world) = (&mut self.cli, &self.world);
+        let mut emit = |event: &str, payload: Value| PendingAnswer::Ack(cli.emit_for_ack(event, &payload));
         let request =
             |method: &str, path: String, body: &str| PendingAnswer::Reply(world.start(method, &path, body.to_owned()));
+        let metadata = json!({"path": "/code", "host": "new"});
+        let state = json!({"requests": {"r": {"tool": "T"}}, "completedRequests": {"c": {"tool": "C"}}});
+        let new_session = r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#;
+        let (messages, message) = (format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#);
         match use_case {
-            UseCase::Message => PendingAnswer::Ack(
-                cli.emit_for_ack("message", &json!({"sid": session, "message": {"n": 1}, "localId": "l"})),
-            ),
-            UseCase::WebMessage => {
-                request("POST", format!("/api/sessions/{session}/messages"), r#"{"text":"hi","localId":"l"}"#)
+            Message => emit("message", json!({"sid": session, "message": {"n": 1}, "localId": "l"})),
+            WebMessage => request("POST", messages, message),
+            UpdateMetadata => {
+                emit("update-metadata", json!({"sid": session, "expectedVersion": 1, "metadata": metadata}))
             }
-            UseCase::UpdateMetadata => {
-                let metadata = json!({"path": "/code", "host": "new"});
-                let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-                PendingAnswer::Ack(cli.emit_for_ack("update-metadata", &update))
-            }
-            UseCase::UpdateState => {
-                let state = json!({"requests": {"r": {"tool": "T"}}, "completedRequests": {"c": {"tool": "C"}}});
-                let update = json!({"sid": session, "expectedVersion": 1, "agentState": state});
-                PendingAnswer::Ack(cli.emit_for_ack("update-state", &update))
-            }
-            UseCase::KeepAlive => {
-                PendingAnswer::Ack(cli.emit_for_ack("session-alive", &json!({"sid": idle, "time": now})))
-            }
-            UseCase::SessionEnd => {
-                PendingAnswer::Ack(cli.emit_for_ack("session-end", &json!({"sid": session, "time": now})))
-            }
-            UseCase::CreateSession => {
-                request("POST", "/cli/sessions".into(), r#"{"tag":"/new","metadata":{"path":"/new","host":"box"}}"#)
-            }
-            UseCase::Rename => request("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
-            UseCase::Archive => request("POST", format!("/api/sessions/{idle}/archive"), ""),
-            UseCase::Delete => request("DELETE", format!("/api/sessions/{idle}"), ""),
-            UseCase::RegisterMachine => {
-                request("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#)
-            }
-            UseCase::UpdateMachineState => {
+            UpdateState => emit("update-state", json!({"sid": session, "expectedVersion": 1, "agentState": state})),
+            KeepAlive => emit("session-alive", json!({"sid": idle, "time": now})),
+            SessionEnd => emit("session-end", json!({"sid": session, "time": now})),
+            CreateSession => request("POST", "/cli/sessions".into(), new_session),
+            Rename => request("PATCH", format!("/api/sessions/{session}"), r#"{"name":"new"}"#),
+            Archive => request("POST", format!("/api/sessions/{idle}/archive"), ""),
+            Delete => request("DELETE", format!("/api/sessions/{idle}"), ""),
+            RegisterMachine => request("POST", "/cli/machines".into(), r#"{"id":"n","metadata":{"host":"box"}}"#),
+            UpdateMachineState => {
                 let update = json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"n": 1}});
-                PendingAnswer::Ack(cli.emit_for_ack("machine-update-state", &update))
+                emit("machine-update-state", update)
             }
-            UseCase::MachineKeepAlive => {
-                PendingAnswer::Ack(cli.emit_for_ack("machine-alive", &json!({"machineId": "idle", "time": now})))
-            }
+            MachineKeepAlive => emit("machine-alive", json!({"machineId": "idle", "time": now})),
         }
     }
 
@@ -192,25 +170,23 @@ impl Fixture {
             |columns: &str, id: &str| format!("SELECT count(*) FROM sessions WHERE id = '{id}' AND {columns}");
         let machine = |columns: &str| format!("SELECT count(*) FROM machines WHERE {columns}");
         self.world.db.number(&match use_case {
-            UseCase::Message | UseCase::WebMessage => "SELECT count(*) FROM messages".to_owned(),
-            UseCase::UpdateMetadata => session_row("metadata_version = 2 AND metadata ->> 'host' = 'new'", session),
-            UseCase::UpdateState => session_row(
+            Message | WebMessage => "SELECT count(*) FROM messages".to_owned(),
+            UpdateMetadata => session_row("metadata_version = 2 AND metadata ->> 'host' = 'new'", session),
+            UpdateState => session_row(
                 "agent_state_version = 2 AND 1 = (SELECT count(*) FROM completed_requests WHERE session_id = id)",
                 session,
             ),
-            UseCase::KeepAlive => session_row("active", idle),
-            UseCase::SessionEnd => session_row("NOT active", session),
-            UseCase::CreateSession => "SELECT count(*) FROM sessions WHERE tag = '/new'".to_owned(),
-            UseCase::Rename => session_row("metadata_version = 2 AND metadata ->> 'name' = 'new'", session),
-            UseCase::Archive => {
-                session_row("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle)
-            }
-            UseCase::Delete => {
+            KeepAlive => session_row("active", idle),
+            SessionEnd => session_row("NOT active", session),
+            CreateSession => "SELECT count(*) FROM sessions WHERE tag = '/new'".to_owned(),
+            Rename => session_row("metadata_version = 2 AND metadata ->> 'name' = 'new'", session),
+            Archive => session_row("metadata_version = 2 AND metadata ->> 'lifecycleState' = 'archived'", idle),
+            Delete => {
                 format!("SELECT NOT EXISTS (SELECT 1 FROM sessions WHERE id = '{idle}' AND namespace NOT GLOB '/*')")
             }
-            UseCase::RegisterMachine => machine("id = 'n'"),
-            UseCase::UpdateMachineState => machine("id = 'm' AND runner_state_version = 2"),
-            UseCase::MachineKeepAlive => machine("id = 'idle' AND active"),
+            RegisterMachine => machine("id = 'n'"),
+            UpdateMachineState => machine("id = 'm' AND runner_state_version = 2"),
+            MachineKeepAlive => machine("id = 'idle' AND active"),
         })
     }
 
@@ -228,19 +204,17 @@ impl Fixture {
             all.iter().filter(matches).count()
         };
         match use_case {
-            UseCase::Message | UseCase::WebMessage => {
-                session_web.iter().filter(|event| event["type"] == "message-received").count()
-            }
-            UseCase::UpdateMetadata | UseCase::Rename => count("session-updated", Some(session), "metadataVersion"),
-            UseCase::UpdateState => count("session-updated", Some(session), "agentStateVersion"),
-            UseCase::KeepAlive => count("session-updated", Some(idle), "active"),
-            UseCase::SessionEnd => count("session-updated", Some(session), "active"),
-            UseCase::CreateSession => count("session-added", None, ""),
-            UseCase::Archive => count("session-updated", Some(idle), "metadataVersion"),
-            UseCase::Delete => count("session-removed", Some(idle), ""),
-            UseCase::RegisterMachine => count("machine-updated", Some("n"), ""),
-            UseCase::UpdateMachineState => count("machine-updated", Some("m"), "runnerStateVersion"),
-            UseCase::MachineKeepAlive => count("machine-updated", Some("idle"), ""),
+            Message | WebMessage => session_web.iter().filter(|event| event["type"] == "message-received").count(),
+            UpdateMetadata | Rename => count("session-updated", Some(session), "metadataVersion"),
+            UpdateState => count("session-updated", Some(session), "agentStateVersion"),
+            KeepAlive => count("session-updated", Some(idle), "active"),
+            SessionEnd => count("session-updated", Some(session), "active"),
+            CreateSession => count("session-added", None, ""),
+            Archive => count("session-updated", Some(idle), "metadataVersion"),
+            Delete => count("session-removed", Some(idle), ""),
+            RegisterMachine => count("machine-updated", Some("n"), ""),
+            UpdateMachineState => count("machine-updated", Some("m"), "runnerStateVersion"),
+            MachineKeepAlive => count("machine-updated", Some("idle"), ""),
         }
     }
 
@@ -269,7 +243,7 @@ impl Fixture {
 
     /// Reconnects the CLI if the hub has disconnected it, because it may have missed a committed change.
     async fn reconnect(&mut self, use_case: UseCase) {
-        if matches!(use_case, UseCase::WebMessage | UseCase::Rename) {
+        if matches!(use_case, WebMessage | Rename) {
             assert_eq!(self.cli.socket.wait_for_close().await, 1013, "{use_case:?}");
             self.cli = Self::connect(&self.world, &self.session).await;
         }
@@ -295,8 +269,7 @@ async fn after_a_transient_fault_the_write_is_retried_and_the_change_is_publishe
             let pending = fixture.start(use_case).await;
             fixture.advance_past_first_retries().await;
             fixture.world.db.release_results();
-            let answer = fixture.answer(pending).await;
-            assert!(answer.is_success(), "{case}");
+            assert!(fixture.answer(pending).await.is_success(), "{case}");
             assert_eq!((fixture.commit_count(use_case), fixture.event_count(use_case).await), (1, 1), "{case}");
             fixture.check_healthy(&case).await;
         }
@@ -335,11 +308,7 @@ async fn the_next_attempt_finds_a_change_that_was_committed_despite_a_timeout() 
         fixture.inject(Fault::TimedOutCommitted);
         let pending = fixture.start(use_case).await;
         fixture.advance_past_first_retries().await;
-        assert_eq!(
-            fixture.world.db.write_count() - before,
-            1,
-            "{case}: a batch that may still be committed is not repeated"
-        );
+        assert_eq!(fixture.world.db.write_count() - before, 1, "{case}: a batch of unknown outcome is not repeated");
         let answer = fixture.answer(pending).await;
         assert!(!answer.is_success() && answer.asks_to_retry(), "{case}");
         assert_eq!(fixture.commit_count(use_case), 1, "{case}");
@@ -347,7 +316,7 @@ async fn the_next_attempt_finds_a_change_that_was_committed_despite_a_timeout() 
         let again = fixture.start(use_case).await;
         fixture.answer(again).await;
         // Each rename or archive creates a new version.
-        let creates_version = matches!(use_case, UseCase::Rename | UseCase::Archive);
+        let creates_version = matches!(use_case, Rename | Archive);
         assert!(creates_version || fixture.commit_count(use_case) == 1, "{case}: once, although requested again");
         fixture.check_healthy(&case).await;
     }
@@ -359,18 +328,9 @@ async fn while_the_database_is_slow_changes_are_overloaded_and_sockets_stay_open
     fixture.world.db.hold_results(BatchKind::Writes);
     let large = "x".repeat(1_000_000);
     for _ in 0..30 {
-        fixture.cli.emit("message", &json!({"sid": fixture.idle_session, "message": large}));
-        run_until_idle().await;
+        fixture.cli.deliver("message", &json!({"sid": fixture.idle_session, "message": large})).await;
     }
-    for use_case in [
-        UseCase::Message,
-        UseCase::UpdateMetadata,
-        UseCase::UpdateState,
-        UseCase::UpdateMachineState,
-        UseCase::WebMessage,
-        UseCase::Rename,
-        UseCase::RegisterMachine,
-    ] {
+    for use_case in [Message, UpdateMetadata, UpdateState, UpdateMachineState, WebMessage, Rename, RegisterMachine] {
         let pending = fixture.start(use_case).await;
         match fixture.answer(pending).await {
             Answer::Ack(ack) => assert_eq!(ack["code"], "overloaded", "{use_case:?}"),

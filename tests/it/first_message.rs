@@ -1,14 +1,8 @@
 //! The first message after a wake: its session is not in memory.
 
-use crate::support::cli::Cli;
+use crate::support::prelude::*;
 use crate::support::replay::{count_event_rows, id, reconnect};
-use crate::support::sqlite::{BatchKind, retryable_error};
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, RETAINED_EVENTS};
-use session_gateway_hub::store::DbError;
 
 /// A session with a message, its CLI, and a web client. The object has hibernated since.
 struct Fixture {
@@ -23,18 +17,14 @@ impl Fixture {
     async fn interrupted_while_writing() -> Self {
         let fixture = Self::new().await;
         fixture.world.db.hold_results(BatchKind::Writes);
-        fixture.cli.emit("message", &message(&fixture.session, "1"));
-        run_until_idle().await;
+        fixture.cli.deliver("message", &message(&fixture.session, "1")).await;
         fixture.world.restart();
         fixture.world.db.release_results();
         fixture
     }
 
     async fn new() -> Self {
-        let world = World::new();
-        let session = world.create_session("/code").await;
-        let mut cli = world.live_cli(&session).await;
-        let mut web = world.web(&format!("sessionId={session}")).await;
+        let (world, session, mut cli, mut web) = watched_session("sessionId=$").await;
         assert_eq!(cli.emit_with_ack("message", &message(&session, "0")).await["seq"], 1);
         web.events().await;
         world.hibernate_and_wake().await;
@@ -135,8 +125,7 @@ async fn a_message_that_is_sent_again_after_its_batch_was_committed_late_is_stor
 async fn the_batch_of_an_interrupted_object_is_rejected_after_the_first_write_of_the_next_object() {
     let mut fixture = Fixture::new().await;
     fixture.world.db.never_return_next(BatchKind::Writes);
-    fixture.cli.emit("message", &message(&fixture.session, "late"));
-    run_until_idle().await;
+    fixture.cli.deliver("message", &message(&fixture.session, "late")).await;
     let late_batch = fixture.world.db.write_batches().pop().unwrap();
     fixture.world.restart();
     assert_eq!(fixture.send("next").await["seq"], 2);
@@ -177,8 +166,7 @@ async fn messages_that_two_clis_send_at_once_have_different_seqs() {
     fixture.world.db.hold_all_results();
     let one = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
     let other = second.emit_for_ack("message", &message(&fixture.session, "2"));
-    run_until_idle().await;
-    fixture.world.db.release_results();
+    fixture.world.release_results().await;
     assert_eq!(fixture.cli.wait_for_ack(one).await["seq"], 2);
     assert_eq!(second.wait_for_ack(other).await["seq"], 3);
     assert_eq!(second.next_event("update").await["body"]["message"]["localId"], "1");
@@ -188,8 +176,7 @@ async fn messages_that_two_clis_send_at_once_have_different_seqs() {
 async fn a_message_is_rejected_if_its_session_was_deleted() {
     let mut fixture = Fixture::new().await;
     fixture.world.db.execute("UPDATE sessions SET namespace = '/team'");
-    let ack = fixture.send("1").await;
-    assert_eq!((&ack["ok"], &ack["code"]), (&json!(false), &json!("not-found")));
+    assert_eq!(pick(&fixture.send("1").await, ["ok", "code"]), json!([false, "not-found"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,9 +185,7 @@ async fn a_session_in_memory_can_be_read_while_the_batch_stalls() {
     let other = fixture.world.create_session("/other").await;
     fixture.world.hibernate_and_wake().await;
     fixture.world.get(&format!("/api/sessions/{other}")).await.ok();
-    for kind in [BatchKind::Reads, BatchKind::Writes] {
-        fixture.world.db.fail_all(kind, retryable_error());
-    }
+    fixture.world.db.fail_everything(&retryable_error());
     let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
     run_until_idle().await;
     assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
@@ -230,13 +215,10 @@ async fn the_event_log_is_trimmed_even_if_the_object_hibernates_after_each_messa
 #[tokio::test(start_paused = true)]
 async fn requests_that_wait_for_a_stalled_database_fail_together_with_the_first_message() {
     let mut fixture = Fixture::new().await;
-    let other = fixture.world.create_session("/other").await;
-    let _cli = fixture.world.live_cli(&other).await;
+    let (other, _cli) = fixture.world.active_session("/other").await;
     fixture.world.hibernate_and_wake().await;
     fixture.world.get(&format!("/api/sessions/{other}")).await.ok();
-    for kind in [BatchKind::Reads, BatchKind::Writes] {
-        fixture.world.db.fail_all(kind, retryable_error());
-    }
+    fixture.world.db.fail_everything(&retryable_error());
     let ack = fixture.cli.emit_for_ack("message", &message(&fixture.session, "1"));
     run_until_idle().await;
     let posts = [&fixture.session, &other].map(|session| {

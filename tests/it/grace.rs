@@ -1,24 +1,25 @@
 //! Grace periods: a call waits for a CLI to reconnect after the CLI has lost its connection or the hub has restarted.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
 use crate::support::merge::resumable_metadata;
-use crate::support::rest::PendingReply;
-use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// How long after a restart a call still waits for a CLI to reconnect.
 const RESTART_GRACE_MS: u64 = 10_000;
 
 /// An active session whose CLI has registered `gitStatus`.
 async fn session_with_git_status() -> (World, String, Cli) {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
-    (world, session, cli)
+    session_with_methods(&["gitStatus"]).await
 }
 
 fn git_status(world: &World, session: &str) -> PendingReply {
     world.start("GET", &format!("/api/sessions/{session}/git-status"), "")
+}
+
+/// Restarts the hub, which closes the socket of the CLI without an event.
+async fn restart_without(world: &World, cli: &Cli) {
+    run_until_idle().await;
+    world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
+    world.restart();
 }
 
 /// Reconnects the CLI of a session. The CLI responds to the waiting call.
@@ -103,8 +104,7 @@ async fn a_call_waits_again_if_the_cli_disconnects_at_once() {
     let conn = world.rt.conn(reconnected.socket.key).unwrap();
     world.hub().on_text(conn, r#"42/cli,["rpc-register",{"method":"gitStatus"}]"#.into()).await;
     reconnected.socket.close();
-    run_until_idle().await;
-    assert!(!call.is_ready());
+    assert!(!call.has_response().await);
     let _cli = reconnect_and_answer(&world, &session).await;
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
 }
@@ -112,18 +112,14 @@ async fn a_call_waits_again_if_the_cli_disconnects_at_once() {
 #[tokio::test(start_paused = true)]
 async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
     let (world, session, cli) = session_with_git_status().await;
-    run_until_idle().await;
-    // A restart closes the sockets without an event.
-    world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
-    world.restart();
+    restart_without(&world, &cli).await;
     let call = git_status(&world, &session);
     world.advance(RECONNECT_GRACE_MS - 1).await;
     assert!(!call.is_ready());
     let mut reconnected = reconnect_and_answer(&world, &session).await;
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
     // A call of another method waits two more seconds for its registration.
-    let skills = world.start("GET", &format!("/api/sessions/{session}/skills"), "");
-    run_until_idle().await;
+    let skills = world.start_and_run("GET", &format!("/api/sessions/{session}/skills"), "").await;
     reconnected.register("listSkills").await;
     reconnected.respond_to_next_call("listSkills", &json!({"success": true, "skills": []})).await;
     skills.reply().await.ok();
@@ -136,18 +132,11 @@ async fn a_call_after_a_restart_waits_for_the_cli_to_reconnect() {
 async fn for_ten_seconds_after_a_restart_a_call_of_an_active_session_waits_for_its_cli() {
     let (world, session, cli) = session_with_git_status().await;
     let idle = world.create_session("/idle").await;
-    run_until_idle().await;
-    world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
-    world.restart();
-    assert_eq!(
-        git_status(&world, &idle).reply().await.ok(),
-        no_handler(),
-        "a call of an inactive session fails at once"
-    );
+    restart_without(&world, &cli).await;
+    assert_eq!(git_status(&world, &idle).reply().await.ok(), no_handler(), "the session is inactive");
     world.advance(RESTART_GRACE_MS - 1).await;
     let call = git_status(&world, &session);
-    run_until_idle().await;
-    assert!(!call.is_ready());
+    assert!(!call.has_response().await);
     world.advance(RECONNECT_GRACE_MS).await;
     assert_eq!(call.reply().await.ok(), no_handler());
     assert_eq!(git_status(&world, &session).reply().await.ok(), no_handler());
@@ -170,8 +159,7 @@ async fn a_resume_waits_for_a_runner_to_reconnect() {
     run_until_idle().await;
     runner.socket.close();
     let resumed = world.start("POST", &format!("/api/sessions/{session}/resume"), "");
-    run_until_idle().await;
-    assert!(!resumed.is_ready());
+    assert!(!resumed.has_response().await);
     let mut reconnected = world.spawner("m", "box").await;
     reconnected.respond_to_next_call("spawnSession", &json!({"success": true})).await;
     let _cli = world.live_cli(&session).await;
@@ -185,8 +173,7 @@ async fn a_second_answer_to_a_permission_request_does_not_wait() {
     cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {"tool": "shell", "arguments": {}}}})).await;
     cli.socket.close();
     let path = format!("/api/sessions/{session}/permissions/r1");
-    let approved = world.start("POST", &format!("{path}/approve"), "{}");
-    run_until_idle().await;
+    let approved = world.start_and_run("POST", &format!("{path}/approve"), "{}").await;
     world.post(&format!("{path}/deny"), &json!({})).await.assert_error(404, "request_not_found");
     let mut reconnected = world.live_cli(&session).await;
     reconnected.register("permission").await;
@@ -198,9 +185,7 @@ async fn a_second_answer_to_a_permission_request_does_not_wait() {
 async fn a_call_right_after_a_restart_waits_for_a_cli_that_reconnects_within_ten_seconds() {
     for reconnects in [true, false] {
         let (world, session, cli) = session_with_git_status().await;
-        run_until_idle().await;
-        world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
-        world.restart();
+        restart_without(&world, &cli).await;
         let call = git_status(&world, &session);
         world.advance(RESTART_GRACE_MS - 1).await;
         assert!(!call.is_ready());
@@ -217,9 +202,7 @@ async fn a_call_right_after_a_restart_waits_for_a_cli_that_reconnects_within_ten
 #[tokio::test(start_paused = true)]
 async fn a_call_after_a_restart_ends_two_seconds_after_its_cli_has_registered_only_other_methods() {
     let (world, session, cli) = session_with_git_status().await;
-    run_until_idle().await;
-    world.rt.remove_socket(world.rt.conn(cli.socket.key).unwrap());
-    world.restart();
+    restart_without(&world, &cli).await;
     let call = git_status(&world, &session);
     world.advance(1_000).await;
     let mut cli = world.cli(&session).await;

@@ -3,19 +3,14 @@
 mod cancel;
 mod faults;
 
-use crate::support::cli::Cli;
 use crate::support::merge::{history, resumable_metadata, resume, success, texts};
-use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::limits::{MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES, MAX_LOCAL_IDS, SESSION_TIMEOUT_MS};
 
 /// A session that has lost its connection, because its machine is asleep.
 async fn session_without_cli() -> (World, String) {
     let world = World::new();
-    let session = world.create_session_with("/code", resumable_metadata()).await;
-    let cli = world.live_cli(&session).await;
+    let (session, cli) = world.active_session_with("/code", resumable_metadata()).await;
     cli.socket.close();
     world.advance(2 * SESSION_TIMEOUT_MS).await;
     let detail = world.get_session(&session).await;
@@ -56,10 +51,13 @@ async fn sent_ids(world: &World, session: &str) -> Vec<String> {
 /// The number in the session and in the list of sessions, which must be the same.
 async fn held_messages_count(world: &World, session: &str) -> Value {
     let detail = world.get_session(session).await;
-    let list = world.get("/api/sessions?archived=include").await.ok();
-    let listed = list["sessions"].as_array().unwrap().iter().find(|listed| listed["id"] == session).unwrap();
-    assert_eq!(detail["heldMessagesCount"], listed["heldMessagesCount"]);
+    assert_eq!(detail["heldMessagesCount"], world.listed(session).await["heldMessagesCount"]);
     detail["heldMessagesCount"].clone()
+}
+
+/// The numbers of held messages in the unread events.
+async fn published_counts(web: &mut Web) -> Vec<Value> {
+    web.events().await.iter().map(|event| event["data"]["heldMessagesCount"].clone()).collect()
 }
 
 /// The local ids of the messages that a CLI receives.
@@ -75,9 +73,8 @@ async fn receive_local_ids(cli: &mut Cli) -> Vec<String> {
 async fn messages_for_a_sleeping_laptop_are_sent_in_their_order_when_it_is_back() {
     let (world, session) = session_without_cli().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
-    let reply = hold(&world, &session, "run the tests", "a").await.ok();
     let expected = json!({"ok": true, "held": true, "message": {"localId": "a", "createdAt": world.now()}});
-    assert_eq!(reply, expected);
+    assert_eq!(hold(&world, &session, "run the tests", "a").await.ok(), expected);
     hold_all(&world, &session, &["b"]).await;
     let messages = [
         json!({"localId": "a", "text": "run the tests", "createdAt": world.now()}),
@@ -86,9 +83,7 @@ async fn messages_for_a_sleeping_laptop_are_sent_in_their_order_when_it_is_back(
     assert_eq!(held(&world, &session).await, messages);
     assert_eq!(held_messages_count(&world, &session).await, 2);
     assert_eq!(texts(&world, &session).await, [""; 0]);
-    let counts: Vec<Value> =
-        web.events().await.iter().map(|event| event["data"]["heldMessagesCount"].clone()).collect();
-    assert_eq!(counts, [1, 2]);
+    assert_eq!(published_counts(&mut web).await, [1, 2]);
 
     world.hibernate_and_wake().await;
     assert_eq!(held_messages_count(&world, &session).await, 2);
@@ -123,11 +118,10 @@ async fn a_message_that_is_sent_while_held_messages_are_being_read_comes_after_t
     world.get_session(&session).await;
     world.db.hold_results(BatchKind::Reads);
     cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the hub reads the held messages");
-    let later = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"later","localId":"c"}"#);
-    run_until_idle().await;
-    world.db.stop_holding();
+    assert_eq!(world.held_results().await, 1, "the hub reads the held messages");
+    let later = world
+        .start_and_run("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"later","localId":"c"}"#)
+        .await;
     world.db.release_results();
     later.reply().await.ok();
     assert_eq!(sent_ids(&world, &session).await, ["a", "b", "c"]);
@@ -146,15 +140,12 @@ async fn a_cli_that_reads_what_it_missed_when_it_reconnects_gets_each_message_on
     cli.socket.close();
     let mut again = world.live_cli(&session).await;
     assert_eq!(receive_local_ids(&mut again).await, [""; 0]);
-    let missed = world.get(&format!("/cli/sessions/{session}/messages?afterSeq=1")).await.ok();
-    assert_eq!(missed["messages"], json!([]));
+    assert_eq!(world.get(&format!("/cli/sessions/{session}/messages?afterSeq=1")).await.ok()["messages"], json!([]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn hold_changes_nothing_in_an_active_session() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let reply = hold(&world, &session, "now", "a").await.ok();
     assert_eq!((&reply["message"]["seq"], reply.get("held")), (&json!(1), None));
     assert_eq!(receive_local_ids(&mut cli).await, ["a"]);
@@ -315,8 +306,7 @@ async fn a_session_that_is_resumed_under_another_id_gets_the_held_messages() {
     assert_eq!(receive_local_ids(&mut cli).await, ["a", "b", "c"]);
     assert_eq!(held_messages_count(&world, &new).await, Value::Null);
     assert_eq!(world.db.number("SELECT count(*) FROM held_messages"), 0);
-    let counts: Vec<Value> =
-        web.events().await.iter().map(|event| event["data"]["heldMessagesCount"].clone()).collect();
+    let counts = published_counts(&mut web).await;
     assert_eq!(counts.into_iter().filter(|count| !count.is_null()).collect::<Vec<_>>(), [2, 0]);
 }
 

@@ -1,27 +1,18 @@
 //! Hibernation: what the hub restores from attachments, storage and database when its object wakes.
 
-use crate::support::cli::{Cli, Received, parse_frame};
-use crate::support::live_session::live_session;
-use crate::support::runtime::{Frame, START};
-use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::limits::MIN_ATTACHMENT_WRITE_INTERVAL_MS;
 
-/// Calls `gitStatus` of a session. Returns the name of the CLI that received the call, or the error.
-async fn handler_of_git_status(world: &World, session: &str, clis: &mut [(&str, &mut Cli)]) -> String {
-    let call = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
-    run_until_idle().await;
-    for (name, cli) in clis {
-        for frame in cli.socket.drain().await {
-            let Frame::Text(text) = frame else { continue };
-            if let Received::Event { name: event, ack: Some(ack), .. } = parse_frame(&text)
-                && event == "rpc-request"
-            {
-                cli.socket.send(format!("43/cli,{ack}[{}]", json!(json!({"success": true, "by": name}).to_string())));
-            }
+/// Calls `gitStatus` of a session. Returns which of the CLIs received the call, or the error.
+async fn handler_of_git_status<const N: usize>(world: &World, session: &str, clis: [&mut Cli; N]) -> String {
+    let reply = world.start_and_run("GET", &format!("/api/sessions/{session}/git-status"), "").await;
+    for (name, cli) in ["first", "second"].into_iter().zip(clis) {
+        if let Some(call) = cli.try_call().await {
+            cli.respond(&call, &json!({"success": true, "by": name}));
         }
+        cli.socket.drain().await;
     }
-    let answer = call.reply().await.ok();
+    let answer = reply.reply().await.ok();
     answer["by"].as_str().or(answer["error"].as_str()).unwrap().to_owned()
 }
 
@@ -33,11 +24,10 @@ async fn registrations_that_arrive_together_write_the_attachment_once() {
     for i in 0..14 {
         cli.emit("rpc-register", &json!({"method": format!("method-{i}")}));
     }
-    cli.emit("rpc-register", &json!({"method": "gitStatus"}));
-    run_until_idle().await;
+    cli.deliver("rpc-register", &json!({"method": "gitStatus"})).await;
     assert_eq!(world.rt.attachment_writes() - writes, 1);
     world.hibernate_and_wake().await;
-    assert_eq!(handler_of_git_status(&world, &session, &mut [("cli", &mut cli)]).await, "cli");
+    assert_eq!(handler_of_git_status(&world, &session, [&mut cli]).await, "first");
 }
 
 #[tokio::test(start_paused = true)]
@@ -51,8 +41,8 @@ async fn a_burst_of_registrations_and_keep_alives_of_two_sockets_is_restored_aft
     first.emit("session-alive", &json!({"sid": session, "time": now}));
     first.emit("rpc-register", &json!({"method": "readFile"}));
     world.hibernate_and_wake().await;
-    let mut clis = [("first", &mut first), ("second", &mut second)];
-    assert_eq!(handler_of_git_status(&world, &session, &mut clis).await, "second", "the second CLI replaced the first");
+    let handler = handler_of_git_status(&world, &session, [&mut first, &mut second]).await;
+    assert_eq!(handler, "second", "the second CLI replaced the first");
     let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
     first.respond_to_next_call("readFile", &json!({"success": true, "content": ""})).await;
     call.reply().await.ok();
@@ -67,10 +57,7 @@ async fn registered_methods_are_restored_after_hibernation() {
     cli.register("gitStatus").await;
     cli.register(&format!("{session}:readFile")).await;
     world.hibernate_and_wake().await;
-    assert_eq!(
-        handler_of_git_status(&world, &session, &mut [("first", &mut cli), ("second", &mut second)]).await,
-        "first"
-    );
+    assert_eq!(handler_of_git_status(&world, &session, [&mut cli, &mut second]).await, "first");
     let call = world.start("GET", &format!("/api/sessions/{session}/file?path=a"), "");
     let request = cli.next_call().await;
     assert_eq!(request.method, format!("{session}:readFile"), "the call has the name that the CLI registered");
@@ -78,7 +65,7 @@ async fn registered_methods_are_restored_after_hibernation() {
     call.reply().await.ok();
     cli.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
     world.hibernate_and_wake().await;
-    let answer = handler_of_git_status(&world, &session, &mut [("first", &mut cli)]).await;
+    let answer = handler_of_git_status(&world, &session, [&mut cli]).await;
     assert_eq!(answer, "No handler registered for gitStatus");
 }
 
@@ -90,22 +77,13 @@ async fn the_last_cli_that_registered_a_method_is_called_after_hibernation() {
     world.advance(1_000).await;
     second.register("gitStatus").await;
     world.hibernate_and_wake().await;
-    assert_eq!(
-        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
-        "second"
-    );
+    assert_eq!(handler_of_git_status(&world, &session, [&mut first, &mut second]).await, "second");
     // A registration of another method does not change which CLI is called.
     world.advance(1_000).await;
     first.register("readFile").await;
-    assert_eq!(
-        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
-        "second"
-    );
+    assert_eq!(handler_of_git_status(&world, &session, [&mut first, &mut second]).await, "second");
     world.hibernate_and_wake().await;
-    assert_eq!(
-        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
-        "second"
-    );
+    assert_eq!(handler_of_git_status(&world, &session, [&mut first, &mut second]).await, "second");
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,10 +93,7 @@ async fn the_last_of_two_registrations_in_one_millisecond_is_called_after_hibern
     first.register("gitStatus").await;
     second.register("gitStatus").await;
     world.hibernate_and_wake().await;
-    assert_eq!(
-        handler_of_git_status(&world, &session, &mut [("first", &mut first), ("second", &mut second)]).await,
-        "second"
-    );
+    assert_eq!(handler_of_git_status(&world, &session, [&mut first, &mut second]).await, "second");
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,9 +105,9 @@ async fn hibernation_does_not_change_which_cli_is_called_after_the_cli_that_regi
     second.register("gitStatus").await;
     second.socket.close();
     world.advance(RECONNECT_GRACE_MS).await;
-    let before = handler_of_git_status(&world, &session, &mut [("first", &mut first)]).await;
+    let before = handler_of_git_status(&world, &session, [&mut first]).await;
     world.hibernate_and_wake().await;
-    assert_eq!(handler_of_git_status(&world, &session, &mut [("first", &mut first)]).await, before);
+    assert_eq!(handler_of_git_status(&world, &session, [&mut first]).await, before);
 }
 
 #[tokio::test(start_paused = true)]
@@ -221,8 +196,7 @@ async fn a_session_that_expires_during_hibernation_keeps_its_active_at() {
         }
         world.hibernate_and_wake().await;
         world.advance(30_000 + MIN_ATTACHMENT_WRITE_INTERVAL_MS).await;
-        let record = world.get_session(&session).await;
-        assert_eq!((&record["active"], &record["activeAt"]), (&json!(false), &json!(START + 20_000)));
+        assert_eq!(pick(&world.get_session(&session).await, ["active", "activeAt"]), json!([false, START + 20_000]));
     }
 }
 
@@ -268,8 +242,7 @@ async fn visibility_is_restored_after_hibernation() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_result_from_before_a_restart_completes_no_later_call() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
+    let (world, session, mut cli) = session_with_methods(&["gitStatus"]).await;
     let interrupted = world.start("GET", &format!("/api/sessions/{session}/git-status"), "");
     let earlier_request = cli.next_call().await;
     world.restart();
@@ -277,8 +250,7 @@ async fn a_late_result_from_before_a_restart_completes_no_later_call() {
     let request = cli.next_call().await;
     assert_ne!(earlier_request.ack, request.ack);
     cli.respond(&earlier_request, &json!({"success": true, "late": true}));
-    run_until_idle().await;
-    assert!(!call.is_ready());
+    assert!(!call.has_response().await);
     cli.respond(&request, &json!({"success": true}));
     assert_eq!(call.reply().await.ok(), json!({"success": true}));
     drop(interrupted);
@@ -296,8 +268,7 @@ async fn a_socket_with_an_unreadable_attachment_is_closed_with_1012() {
 
 #[tokio::test(start_paused = true)]
 async fn the_keep_alives_of_a_machine_do_not_prolong_the_session_of_the_same_socket() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.register_machine("m").await;
     let mut cli = Cli::connect(&world, json!({"sessionId": session, "machineId": "m"})).await;
     cli.send_keep_alive(&world, &session).await;
@@ -326,9 +297,7 @@ async fn runner_after_an_unanswered_close(world: &World) -> (Cli, Cli) {
 /// Calls `checkPathExists`, which the runner answers.
 async fn call_runner(world: &World, runner: &mut Cli) {
     let call = world.start("POST", "/api/machines/m/paths/exists", r#"{"paths":["/code"]}"#);
-    let request = runner.next_call().await;
-    runner.respond(&request, &json!({"/code": true}));
-    assert_eq!(call.reply().await.ok(), json!({"/code": true}));
+    assert_eq!(runner.complete(call, &json!({"/code": true})).await.ok(), json!({"/code": true}));
 }
 
 #[tokio::test(start_paused = true)]

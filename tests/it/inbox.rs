@@ -1,11 +1,8 @@
 //! The inbox: what waits for a person, in all sessions of the namespace (PROTOCOL-WEB.md "GET /api/inbox").
 
-use crate::support::cli::Cli;
 use crate::support::permissions::answer;
+use crate::support::prelude::*;
 use crate::support::session_list::add_sessions;
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
 
 /// Sends the agent state with these pending requests.
 async fn set_requests(world: &World, cli: &mut Cli, session: &str, requests: Value) {
@@ -19,9 +16,13 @@ async fn inbox(world: &World) -> Value {
     run_until_idle().await;
     let from_memory = world.get("/api/inbox").await;
     world.hibernate_and_wake().await;
-    let from_database = world.get("/api/inbox").await;
-    assert_eq!(from_database.text, from_memory.text);
+    assert_eq!(world.get("/api/inbox").await.text, from_memory.text);
     from_memory.ok()
+}
+
+/// The ids of the requests in a page.
+fn request_ids(page: &Value) -> Vec<&str> {
+    items(page).iter().map(|item| item["requestId"].as_str().unwrap()).collect()
 }
 
 fn items(inbox: &Value) -> &Vec<Value> {
@@ -71,16 +72,14 @@ async fn requests_and_ready_and_failed_sessions_are_listed_with_their_sessions_o
     set_requests(&world, &mut cli, &asking, json!({"r": request, "q": {"tool": "Ask", "createdAt": start - 10_000}}))
         .await;
     world.advance(1_000).await;
-    let ready = world.create_session("/ready").await;
-    let mut ready_cli = world.live_cli(&ready).await;
+    let (ready, mut ready_cli) = world.active_session("/ready").await;
     ready_cli.send_ready(&ready).await;
     world.advance(1_000).await;
     let failed = world.create_session("/failed").await;
     let mut failed_cli = world.cli(&failed).await;
     let metadata =
         json!({"path": "/failed", "host": "box", "lifecycleState": "failed", "agentError": "no such program"});
-    let update = json!({"sid": failed, "expectedVersion": 1, "metadata": metadata});
-    assert_eq!(failed_cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    failed_cli.put_metadata(&failed, 1, &metadata).await;
     world.create_session("/idle").await;
 
     let inbox = inbox(&world).await;
@@ -99,9 +98,7 @@ async fn requests_and_ready_and_failed_sessions_are_listed_with_their_sessions_o
 
 #[tokio::test(start_paused = true)]
 async fn a_request_without_a_plausible_time_waits_since_it_was_stored() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let start = world.now();
     let requests = json!({
         "a": {"createdAt": 0}, "b": {"createdAt": start + 60_001}, "c": {"createdAt": "now"}, "d": {}, "e": {"createdAt": -5},
@@ -117,18 +114,12 @@ async fn a_request_without_a_plausible_time_waits_since_it_was_stored() {
     let stored = ["a", "b", "c", "d", "e", "f", "g", "h"].map(|id| (id.to_owned(), start));
     let expected = [("past".to_owned(), 1_600_000_000_000)].into_iter().chain(stored);
     assert_eq!(names_and_times, expected.chain([("near future".to_owned(), start + 60_000)]).collect::<Vec<_>>());
-    assert_eq!(
-        world.get_session(&session).await["agentState"]["requests"]["a"],
-        json!({"createdAt": 0}),
-        "as the CLI sent it"
-    );
+    assert_eq!(world.get_session(&session).await["agentState"]["requests"]["a"], json!({"createdAt": 0}), "as sent");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_stays_listed_while_its_cli_is_away_until_it_is_answered() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     set_requests(&world, &mut cli, &session, json!({"r1": {"tool": "Bash"}, "r2": {"tool": "Bash"}})).await;
     cli.socket.close();
     world.advance(60_000).await;
@@ -146,16 +137,12 @@ async fn a_request_stays_listed_while_its_cli_is_away_until_it_is_answered() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archived_session_and_the_sessions_of_another_namespace_are_not_listed() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     cli.send_ready(&session).await;
     set_requests(&world, &mut cli, &session, json!({"r": {"tool": "Bash"}})).await;
     assert_eq!(inbox(&world).await["total"], 2);
-    let neighbour = world.neighbour();
-    assert_eq!(neighbour.get("/api/inbox").await.ok(), json!({"items": [], "total": 0}));
+    assert_eq!(world.neighbour().get("/api/inbox").await.ok(), json!({"items": [], "total": 0}));
     let archived = world.start("POST", &format!("/api/sessions/{session}/archive"), "{}");
-    run_until_idle().await;
     world.advance(30_000).await;
     archived.reply().await.ok();
     assert_eq!(inbox(&world).await, json!({"items": [], "total": 0}));
@@ -164,9 +151,7 @@ async fn an_archived_session_and_the_sessions_of_another_namespace_are_not_liste
 
 #[tokio::test(start_paused = true)]
 async fn a_large_request_is_listed_with_the_size_of_its_arguments() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let request = |bytes: usize| json!({"tool": "Write", "arguments": {"content": "é".repeat(bytes / 2)}, "createdAt": world.now()});
     let (small, medium) = (request(65_000), request(70_000));
     set_requests(&world, &mut cli, &session, json!({"a": small, "b": medium})).await;
@@ -176,13 +161,8 @@ async fn a_large_request_is_listed_with_the_size_of_its_arguments() {
     assert_eq!(items(&listed)[1]["request"], shortened);
     // Above 1 MB, memory and the row of the session have only an excerpt of the state.
     let mut cli = world.live_cli(&session).await;
-    set_requests(
-        &world,
-        &mut cli,
-        &session,
-        json!({"a": small, "c": request(2_000_000), "d": {"tool": "T", "createdAt": 0}}),
-    )
-    .await;
+    let requests = json!({"a": small, "c": request(2_000_000), "d": {"tool": "T", "createdAt": 0}});
+    set_requests(&world, &mut cli, &session, requests).await;
     let listed = inbox(&world).await;
     let requests: Vec<&Value> = items(&listed).iter().map(|item| &item["request"]).collect();
     let expected = [
@@ -220,54 +200,32 @@ async fn two_hundred_requests_of_fifty_sessions_are_on_pages_in_their_order() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cursor_stays_valid_while_requests_come_and_go() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let at = |ms: u64| json!({"createdAt": world.now() - 100 + ms});
     set_requests(&world, &mut cli, &session, json!({"b": at(2), "c": at(3), "d": at(4), "e": at(5)})).await;
     let page = world.get("/api/inbox?limit=2").await.ok();
-    assert_eq!(items(&page).iter().map(|item| item["requestId"].as_str().unwrap()).collect::<Vec<_>>(), ["b", "c"]);
+    assert_eq!(request_ids(&page), ["b", "c"]);
     // The last item of the page disappears, and other items appear before and after its place.
     set_requests(&world, &mut cli, &session, json!({"a": at(1), "b": at(2), "d": at(4), "dd": at(4), "e": at(5)}))
         .await;
     let cursor = page["nextCursor"].as_str().unwrap();
     let next = world.get(&format!("/api/inbox?cursor={cursor}")).await.ok();
-    assert_eq!(
-        items(&next).iter().map(|item| item["requestId"].as_str().unwrap()).collect::<Vec<_>>(),
-        ["d", "dd", "e"]
-    );
+    assert_eq!(request_ids(&next), ["d", "dd", "e"]);
     assert_eq!((&next["total"], next.get("nextCursor")), (&json!(5), None));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_with_any_id_is_listed_and_a_cursor_may_point_to_it() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    let ids = [
-        "",
-        " ",
-        "\"",
-        "%",
-        "$",
-        ".",
-        "1.2.3",
-        "\\",
-        "a\"b",
-        "requests",
-        "é\u{1F980}",
-        "\u{1}",
-        "'",
-        "&limit=0",
-        "[0]",
-    ];
+    let (world, session, mut cli) = live_session().await;
+    let ids = "\n \n\"\n%\n$\n.\n1.2.3\n\\\na\"b\nrequests\né\u{1F980}\n\u{1}\n'\n&limit=0\n[0]";
+    let ids: Vec<&str> = ids.split('\n').collect();
     let requests: serde_json::Map<String, Value> =
         ids[1..].iter().map(|id| ((*id).to_owned(), json!({"tool": "T"}))).collect();
     set_requests(&world, &mut cli, &session, Value::Object(requests)).await;
     let listed = inbox(&world).await;
     let mut expected = ids[1..].to_vec();
     expected.sort_unstable();
-    assert_eq!(items(&listed).iter().map(|item| item["requestId"].as_str().unwrap()).collect::<Vec<_>>(), expected);
+    assert_eq!(request_ids(&listed), expected);
     for _ in 0..2 {
         let (mut read, mut cursor) = (Vec::new(), String::new());
         loop {
@@ -326,9 +284,7 @@ async fn a_page_ends_before_it_needs_much_memory() {
 
 #[tokio::test(start_paused = true)]
 async fn during_a_stall_of_the_database_the_inbox_shows_the_committed_state() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     set_requests(&world, &mut cli, &session, json!({"committed": {"tool": "T"}})).await;
     let committed = world.get("/api/inbox").await.ok();
     assert_eq!(committed["total"], 1);
@@ -338,13 +294,10 @@ async fn during_a_stall_of_the_database_the_inbox_shows_the_committed_state() {
         json!({"sid": session, "expectedVersion": version, "agentState": {"requests": {"later": {"tool": "T"}}}});
     let ack = cli.emit_for_ack("update-state", &update);
     let early = world.start("GET", "/api/inbox", "");
-    run_until_idle().await;
-    assert!(!early.is_ready(), "the database may still answer");
+    assert!(!early.has_response().await, "the database may still answer");
     world.advance_in_steps(6_000).await;
     assert_eq!(early.reply().await.ok(), committed);
-    let during = world.start("GET", "/api/inbox", "");
-    run_until_idle().await;
-    assert_eq!(during.reply().await.ok(), committed);
+    assert_eq!(world.get("/api/inbox").await.ok(), committed);
     world.db.set_silent(false);
     world.advance_in_steps(5_000).await;
     assert_eq!(cli.wait_for_ack(ack).await["result"], "success");
@@ -354,21 +307,15 @@ async fn during_a_stall_of_the_database_the_inbox_shows_the_committed_state() {
 
 #[tokio::test(start_paused = true)]
 async fn a_change_is_listed_only_when_it_is_committed() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     assert_eq!(world.get("/api/inbox").await.ok()["total"], 0);
     world.db.hold_results(BatchKind::Writes);
-    let ack = cli.emit_for_ack(
-        "update-state",
-        &json!({"sid": session, "expectedVersion": 1, "agentState": {"requests": {"r": {}}}}),
-    );
+    let update = json!({"sid": session, "expectedVersion": 1, "agentState": {"requests": {"r": {}}}});
+    let ack = cli.emit_for_ack("update-state", &update);
     run_until_idle().await;
     let listed = world.start("GET", "/api/inbox", "");
-    run_until_idle().await;
-    assert!(!listed.is_ready());
+    assert!(!listed.has_response().await);
     world.db.release_results();
-    world.db.stop_holding();
     assert_eq!(cli.wait_for_ack(ack).await["result"], "success");
     assert_eq!(listed.reply().await.ok()["total"], 1);
 }

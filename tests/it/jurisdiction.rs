@@ -1,8 +1,9 @@
 //! Replaced objects: after a change of `HUB_JURISDICTION`, the namespace has a new object in another jurisdiction.
 
-use crate::support::{World, run_until_idle};
 use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::hub::Hub;
+
+use crate::support::prelude::*;
 
 /// Runs the alarm of a replaced object. Returns whether the storage of the object can be deleted.
 fn retire_object(world: &World) -> bool {
@@ -12,8 +13,7 @@ fn retire_object(world: &World) -> bool {
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_object_closes_its_sockets_and_its_storage_can_be_deleted() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let (mut cli, mut web) = (world.live_cli(&session).await, world.web("all=true").await);
     run_until_idle().await;
     assert!(retire_object(&world));
@@ -24,8 +24,7 @@ async fn a_replaced_object_closes_its_sockets_and_its_storage_can_be_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_replaced_object_continues_its_sweep_if_the_change_is_reverted() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.live_cli(&session).await.send_message(&session, "hello").await;
     world.request("POST", &format!("/api/sessions/{session}/archive"), "{}").await.ok();
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();

@@ -1,13 +1,10 @@
 //! Pending requests of a session that ends or expires. The end of a session cancels its requests. After an expiry, the requests
 //! are kept for a day, because the CLI may reconnect.
 
-use crate::support::cli::Cli;
 use crate::support::permissions::{
     agent_state, answer, completed, request, session_with_requests, start_answer, state_event,
 };
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 const DAY_MS: u64 = 24 * 60 * 60_000;
 
@@ -36,8 +33,7 @@ async fn pending_requests_of_an_expired_session_are_kept_and_can_be_answered_whe
         let detail = world.get_session(&session).await;
         assert_eq!((&detail["active"], &detail["agentStateVersion"]), (&json!(false), &json!(2)), "{way}");
         assert_eq!(pending(&world, &session).await, ["r1", "r2"], "{way}");
-        let list = world.get("/api/sessions").await.ok();
-        assert_eq!(list["sessions"][0]["pendingRequestsCount"], 2, "{way}");
+        assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["pendingRequestsCount"], 2, "{way}");
         let reply = start_answer(&world, &session, "r1/approve", &json!({})).reply().await;
         let error = reply.assert_error(409, "session_inactive");
         let is_connected = cli.socket.is_open();
@@ -67,13 +63,11 @@ async fn pending_requests_are_canceled_a_day_after_their_session_expired() {
         let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         if is_large {
             let state = json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}, "r2": request("Edit")}});
-            assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
+            cli.put_agent_state(&session, 2, &state).await;
         }
         cli.socket.close();
         world.advance(30_000).await;
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         world.advance(DAY_MS - 1).await;
         assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
         let mut web = world.web("all=true").await;
@@ -125,8 +119,7 @@ async fn a_cancellation_after_a_day_is_retried_until_the_database_is_reachable()
 #[tokio::test(start_paused = true)]
 async fn a_session_that_expires_again_while_its_requests_are_being_canceled_keeps_them_for_another_day() {
     let (world, session, mut cli) = session_with_requests(&Value::Null).await;
-    let state = json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}}});
-    assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
+    cli.put_agent_state(&session, 2, &json!({"requests": {"r1": {"tool": "x".repeat(1_500_000)}}})).await;
     world.advance(30_000 + DAY_MS - 27_000).await;
     let mut again = world.cli(&session).await;
     again.send_keep_alive(&world, &session).await;
@@ -135,8 +128,7 @@ async fn a_session_that_expires_again_while_its_requests_are_being_canceled_keep
     world.advance(27_000).await;
     assert_eq!(world.db.held_result_count(), 1, "the requests are being read");
     world.advance(4_000).await;
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert_eq!(world.get_session(&session).await["active"], false);
     assert_eq!(pending(&world, &session).await, ["r1"]);
 }
@@ -192,16 +184,9 @@ async fn end_session(world: &World, session: &str, cli: &mut Cli, way: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn pending_requests_are_canceled_when_their_session_ends() {
-    let ways = [
-        "session-end",
-        "abort",
-        "archive",
-        "archive while inactive",
-        "session-end while inactive",
-        "archive after an expiry",
-        "session-end after an expiry",
-    ];
-    for way in ways {
+    let ways = "session-end, abort, archive, archive while inactive, session-end while inactive, archive after an expiry, \
+        session-end after an expiry";
+    for way in ways.split(", ") {
         let (world, session, mut cli) = session_with_requests(&Value::Null).await;
         let mut second = world.cli(&session).await;
         world.advance(31_000).await;
@@ -218,8 +203,7 @@ async fn pending_requests_are_canceled_when_their_session_ends() {
             assert_eq!(entry.get("decision"), None, "a canceled request has no decision: {entry}");
         }
         assert!(detail["agentStateVersion"].as_u64().unwrap() > 2, "{way}");
-        let event = state_event(&mut web).await;
-        assert_eq!(event["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{way}");
+        assert_eq!(state_event(&mut web).await["agentState"]["completedRequests"]["r1"]["status"], "canceled", "{way}");
         let update = second.next_event("update").await["body"]["agentState"]["value"].clone();
         assert_eq!(update["completedRequests"]["r2"]["status"], "canceled", "{way}");
         let counts = world.get("/api/sessions?archived=include").await.ok();

@@ -1,12 +1,8 @@
 //! If a session is archived before its CLI has registered `killSession`, the hub calls the CLI when it registers the method.
 
 use crate::lifecycle::post_action;
-use crate::support::World;
-use crate::support::cli::Cli;
-use crate::support::merge::{resumable_metadata, resume, success};
-use crate::support::run_until_idle;
-use crate::support::sqlite::BatchKind;
-use serde_json::{Value, json};
+use crate::support::merge::{accepted_resume, resumable_metadata, resume, success};
+use crate::support::prelude::*;
 
 async fn archive(world: &World, session: &str) {
     post_action(world, session, "archive", &json!({})).reply().await.ok();
@@ -37,9 +33,7 @@ async fn is_killed_at_registration(cli: &mut Cli) -> bool {
 async fn a_cli_whose_session_was_archived_is_killed_when_it_registers_the_method() {
     for hibernates in [false, true] {
         let (world, session, mut cli) = archived_session().await;
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         cli.register("abort").await;
         assert_eq!(cli.try_call().await.map(|call| call.method), None, "{hibernates}");
         assert!(is_killed_at_registration(&mut cli).await, "{hibernates}");
@@ -52,16 +46,12 @@ async fn a_cli_whose_session_was_archived_is_killed_when_it_registers_the_method
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_registers_the_method_while_its_session_is_being_archived_is_killed() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let metadata = json!({"path": "/code", "host": "box", "notes": "x".repeat(1_500_000)});
-    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(&session, 1, &metadata).await;
     world.db.hold_results(BatchKind::Reads);
     let reply = post_action(&world, &session, "archive", &json!({}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the archive reads the metadata");
+    assert_eq!(world.held_results().await, 1, "the archive reads the metadata");
     assert!(!is_killed_at_registration(&mut cli).await);
     world.db.release_results();
     reply.reply().await.ok();
@@ -70,13 +60,8 @@ async fn a_cli_that_registers_the_method_while_its_session_is_being_archived_is_
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_was_killed_when_its_session_was_archived_is_called_once() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    cli.register("killSession").await;
-    let reply = post_action(&world, &session, "archive", &json!({}));
-    cli.respond_to_next_call("killSession", &json!({})).await;
-    reply.reply().await.ok();
+    let (world, session, mut cli) = session_with_methods(&["killSession"]).await;
+    cli.serve(post_action(&world, &session, "archive", &json!({})), "killSession", &json!({})).await.ok();
     assert_eq!(cli.try_call().await.map(|call| call.method), None);
 }
 
@@ -126,8 +111,7 @@ async fn a_cli_that_starts_after_the_timeout_of_its_resume_is_killed() {
     let (world, session, old_cli) = archived_session().await;
     old_cli.socket.close();
     let mut runner = world.spawner("m", "box").await;
-    let reply = resume(&world, &session);
-    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    let reply = accepted_resume(&world, &session, &mut runner).await;
     world.advance(600_000).await;
     reply.reply().await.assert_error(504, "resume_failed");
     assert!(is_killed_at_registration(&mut world.cli(&session).await).await);

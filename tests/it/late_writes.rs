@@ -1,19 +1,15 @@
 //! Fencing: the database rejects a batch that timed out and arrives after a newer batch.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use crate::support::cli::Cli;
 use crate::support::merge::texts;
-use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
-use crate::support::{World, run_until_idle};
+use crate::support::prelude::*;
 use futures::FutureExt;
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::fence::{BEGIN_EPOCH, Epoch, Fenced};
-use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, secrets};
+use session_gateway_hub::store::{JoinedRows, Row, Statement, secrets};
 
 fn timeout_error() -> DbError {
     DbError::Unavailable("D1 did not answer in time".into())
@@ -32,8 +28,7 @@ fn message(session: &str, text: &str) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_does_not_overwrite_newer_changes() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let path = format!("/api/sessions/{session}");
     world.db.fail(BatchKind::Writes, timeout_error());
     world.request("PATCH", &path, r#"{"name":"early"}"#).await.assert_error(503, "hub_unavailable");
@@ -46,9 +41,7 @@ async fn a_late_batch_does_not_overwrite_newer_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_message_is_rejected_and_the_seqs_continue() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
     // This change writes the session with the seq that it had before the message.
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
@@ -61,9 +54,7 @@ async fn a_late_message_is_rejected_and_the_seqs_continue() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_is_rejected_after_a_read() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
     assert_eq!(world.get_session(&session).await["seq"], 0);
     world.db.execute_late(&late_batch).unwrap_err();
@@ -72,9 +63,7 @@ async fn a_late_batch_is_rejected_after_a_read() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_that_commits_before_the_next_read_takes_effect() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     world.db.fail_all(BatchKind::Reads, retryable_error());
     let late_batch = message_in_flight(&world, &mut cli, &session, "late").await;
     world.db.execute_late(&late_batch).unwrap();
@@ -85,12 +74,10 @@ async fn a_late_batch_that_commits_before_the_next_read_takes_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_attempt_of_a_retried_batch_does_not_overwrite_newer_changes() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let path = format!("/api/sessions/{session}");
     world.db.fail(BatchKind::Writes, retryable_error());
-    let renamed = world.start("PATCH", &path, r#"{"name":"early"}"#.to_owned());
-    run_until_idle().await;
+    let renamed = world.start_and_run("PATCH", &path, r#"{"name":"early"}"#.to_owned()).await;
     let first = world.db.write_batches().pop().unwrap();
     world.rt.set_now(world.now() + 1_000);
     renamed.reply().await.ok();
@@ -102,8 +89,7 @@ async fn a_late_attempt_of_a_retried_batch_does_not_overwrite_newer_changes() {
 
 #[tokio::test(start_paused = true)]
 async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     for keeps_storage in [true, false] {
         let mut cli = world.live_cli(&session).await;
         message_in_flight(&world, &mut cli, &session, "lost").await;
@@ -114,11 +100,7 @@ async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
         }
         world.redeploy();
         let mut cli = world.live_cli(&session).await;
-        assert_eq!(
-            cli.emit_with_ack("message", &message(&session, "after")).await["ok"],
-            true,
-            "keeps storage: {keeps_storage}"
-        );
+        assert_eq!(cli.emit_with_ack("message", &message(&session, "after")).await["ok"], true, "{keeps_storage}");
     }
 }
 
@@ -126,8 +108,7 @@ async fn epochs_increase_over_restarts_even_if_the_storage_is_lost() {
 async fn rename_in_flight(world: &World, session: &str) -> Vec<Statement> {
     world.db.never_return_next(BatchKind::Writes);
     let path = format!("/api/sessions/{session}");
-    let _reply = world.start("PATCH", &path, r#"{"name":"late"}"#.to_owned());
-    run_until_idle().await;
+    let _reply = world.start_and_run("PATCH", &path, r#"{"name":"late"}"#.to_owned()).await;
     world.db.write_batches().pop().unwrap()
 }
 
@@ -137,16 +118,13 @@ async fn assert_never_renamed(world: &World, session: &str, late_batch: &[Statem
     world.db.execute_late(late_batch).unwrap_err();
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"newer"}"#).await.ok();
     world.hibernate_and_wake().await;
-    let record = world.get_session(session).await;
-    assert_eq!((&record["metadata"]["name"], &record["metadataVersion"]), (&json!("newer"), &json!(2)));
+    assert_eq!(pick(&world.get_session(session).await, ["metadata/name", "metadataVersion"]), json!(["newer", 2]));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_an_earlier_hub_is_rejected_after_the_first_read_of_the_next_hub() {
     for start_next_hub in [World::redeploy, World::restart] {
-        let world = World::new();
-        let session = world.create_session("/code").await;
-        let _cli = world.live_cli(&session).await;
+        let (world, session, _cli) = live_session().await;
         let late_batch = rename_in_flight(&world, &session).await;
         start_next_hub(&world);
         assert_never_renamed(&world, &session, &late_batch).await;
@@ -155,8 +133,7 @@ async fn a_batch_of_an_earlier_hub_is_rejected_after_the_first_read_of_the_next_
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_of_an_earlier_hub_takes_effect_if_it_commits_before_the_first_read_of_the_next_hub() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let late_batch = rename_in_flight(&world, &session).await;
     world.redeploy();
     world.db.execute_late(&late_batch).unwrap();
@@ -165,8 +142,7 @@ async fn a_batch_of_an_earlier_hub_takes_effect_if_it_commits_before_the_first_r
 
 #[tokio::test(start_paused = true)]
 async fn a_hub_that_hibernates_before_its_first_read_still_begins_a_new_epoch() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let late_batch = rename_in_flight(&world, &session).await;
     world.redeploy();
     let _cli = world.bare_cli().await;
@@ -179,9 +155,7 @@ async fn a_hub_that_hibernates_before_its_first_read_still_begins_a_new_epoch() 
 #[tokio::test(start_paused = true)]
 async fn a_late_batch_is_rejected_even_if_the_hub_hibernates_or_restarts_before_it_has_stored_the_epoch() {
     for restarts in [false, true] {
-        let world = World::new();
-        let session = world.create_session("/code").await;
-        let _cli = world.live_cli(&session).await;
+        let (world, session, _cli) = live_session().await;
         world.db.fail_all(BatchKind::Reads, retryable_error());
         world.db.fail(BatchKind::Writes, timeout_error());
         let path = format!("/api/sessions/{session}");
@@ -207,9 +181,7 @@ async fn batches_that_begin_an_epoch(world: &World, session: &str) -> Vec<bool> 
 
 #[tokio::test(start_paused = true)]
 async fn only_a_hub_without_sockets_begins_an_epoch_with_its_first_read() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let _cli = world.live_cli(&session).await;
+    let (world, session, _cli) = live_session().await;
     let kv_writes = world.rt.kv_writes();
     world.hibernate_and_wake().await;
     let after_hibernation = batches_that_begin_an_epoch(&world, &session).await;

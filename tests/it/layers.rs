@@ -87,10 +87,7 @@ fn modules_use_only_the_modules_in_their_row() {
 fn every_file_in_a_group_exists() {
     for (module, folder, names) in FILE_GROUPS {
         for file in names.split(' ').map(|name| format!("{folder}/{name}.rs")) {
-            assert!(
-                SOURCES.iter().any(|source| source.file == file),
-                "`{module}` lists src/{file}, which does not exist."
-            );
+            assert!(SOURCES.iter().any(|source| source.file == file), "`{module}` lists src/{file}, which is missing.");
         }
     }
 }

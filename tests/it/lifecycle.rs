@@ -1,24 +1,8 @@
 //! Web actions that change the lifecycle of a session: abort, switch, archive and delete.
 
-use crate::support::cli::Cli;
-use crate::support::rest::{PendingReply, Reply};
-use crate::support::sqlite::BatchKind;
-use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::limits::KILL_TIMEOUT_MS;
-use session_gateway_hub::store::DbError;
 
-/// Returns an active session whose CLI has registered these methods.
-pub async fn session_with_methods(methods: &[&str]) -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    for method in methods {
-        cli.register(method).await;
-    }
-    run_until_idle().await;
-    (world, session, cli)
-}
+use crate::support::prelude::*;
 
 pub fn post_action(world: &World, session: &str, action: &str, body: &Value) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/{action}"), body.to_string())
@@ -46,13 +30,11 @@ async fn an_abort_makes_the_session_inactive_until_the_next_keep_alive() {
     let reply = post_action(&world, &session, "abort", &json!({"reason": "wrong file"}));
     let call = cli.next_call().await;
     assert_eq!((call.method.as_str(), &call.params), ("abort", &json!({"reason": "wrong file"})));
-    run_until_idle().await;
-    assert!(!reply.is_ready());
+    assert!(!reply.has_response().await);
     assert_eq!(world.get_session(&session).await["active"], true, "still active until the CLI has replied");
     cli.respond(&call, &json!({"success": true}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["active"], &record["thinking"]), (&json!(false), &json!(false)));
+    assert_eq!(pick(&world.get_session(&session).await, ["active", "thinking"]), json!([false, false]));
     assert_eq!(web.next_event_of("session-updated").await["data"]["active"], false);
     assert_eq!(world.db.number("SELECT active FROM sessions"), 0);
     post_action(&world, &session, "abort", &json!({})).reply().await.assert_error(409, "session_inactive");
@@ -74,10 +56,7 @@ async fn an_action_that_the_cli_rejects_or_does_not_answer_changes_nothing() {
         reply.reply().await.assert_error(503, "cli_refused");
         let reply = post_action(&world, &session, action, &json!({}));
         cli.next_call().await;
-        for _ in 0..3 {
-            world.advance(RPC_TIMEOUT_MS / 3).await;
-            cli.send_keep_alive(&world, &session).await;
-        }
+        cli.time_out_calls(&world, &session).await;
         reply.reply().await.assert_error(504, "rpc_timeout");
         let reply = post_action(&world, &session, action, &json!({}));
         cli.next_call().await;
@@ -99,8 +78,7 @@ async fn a_switch_changes_the_mode_from_local_to_remote() {
     assert_eq!(cli.respond_to_next_call("switch", &json!({"success": true})).await, json!({"to": "remote"}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     assert_eq!(web.next_event_of("session-updated").await["data"]["mode"], "remote");
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["mode"], &record["active"]), (&json!("remote"), &json!(true)));
+    assert_eq!(pick(&world.get_session(&session).await, ["mode", "active"]), json!(["remote", true]));
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["mode"], "remote", "the change is persisted");
     end_session(&world, &session, &mut cli).await;
@@ -139,13 +117,9 @@ async fn a_deleted_session_disappears_at_once_and_alarms_delete_its_messages_in_
 #[tokio::test(start_paused = true)]
 async fn a_deletion_of_unknown_outcome_is_swept_without_another_deletion() {
     for committed in [false, true] {
-        let world = World::new();
-        let session = world.create_session("/code").await;
+        let (world, session) = idle_session().await;
         let error = DbError::Unavailable("Network connection lost".into());
-        match committed {
-            true => world.db.lose_response(error),
-            false => world.db.fail(BatchKind::Writes, error),
-        }
+        world.db.fail_write(error, committed);
         world.request("DELETE", &format!("/api/sessions/{session}"), "").await.assert_error(503, "hub_unavailable");
         world.advance(60_000).await;
         assert_eq!(world.db.number("SELECT count(*) FROM sessions"), i64::from(!committed), "{committed}");
@@ -162,8 +136,7 @@ async fn an_active_session_is_archived_after_its_cli_has_replied_to_kill_session
     let reply = post_action(&world, &session, "archive", &json!({"reason": "done with it"}));
     let call = cli.next_call().await;
     assert_eq!((call.method.as_str(), &call.params), ("killSession", &json!({})));
-    run_until_idle().await;
-    assert!(!reply.is_ready());
+    assert!(!reply.has_response().await);
     cli.respond(&call, &json!({"success": true}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     let record = world.get_session(&session).await;
@@ -173,8 +146,7 @@ async fn an_active_session_is_archived_after_its_cli_has_replied_to_kill_session
     });
     assert_eq!((&record["metadata"], &record["metadataVersion"]), (&metadata, &json!(2)));
     assert_eq!(record["active"], false);
-    let update = second.next_event("update").await["body"].clone();
-    assert_eq!(update["metadata"], json!({"version": 2, "value": metadata}));
+    assert_eq!(second.next_event("update").await["body"]["metadata"], json!({"version": 2, "value": metadata}));
     let mut changes = Value::Null;
     while changes.get("metadata").is_none() {
         changes = web.next_event_of("session-updated").await["data"].clone();
@@ -187,16 +159,14 @@ async fn a_session_in_any_state_can_be_archived() {
     let world = World::new();
     let unused = world.create_session("/unused").await;
     archive(&world, &unused, &json!({})).await.ok();
-    let ended = world.create_session("/ended").await;
-    let mut cli = world.live_cli(&ended).await;
+    let (ended, mut cli) = world.active_session("/ended").await;
     end_session(&world, &ended, &mut cli).await;
     archive(&world, &ended, &json!({"reason": "first"})).await.ok();
     archive(&world, &ended, &json!({"reason": "second"})).await.ok();
     let disconnected = world.create_session("/disconnected").await;
     world.live_cli(&disconnected).await.socket.close();
     archive(&world, &disconnected, &json!({})).await.ok();
-    let without_handler = world.create_session("/without-handler").await;
-    let cli = world.live_cli(&without_handler).await;
+    let (without_handler, cli) = world.active_session("/without-handler").await;
     let reply = world.request("POST", &format!("/api/sessions/{without_handler}/archive"), "").await;
     assert_eq!(reply.ok(), json!({"ok": true}), "the body is empty, and the CLI has no handler for killSession");
     cli.socket.close();
@@ -230,8 +200,7 @@ async fn an_archive_waits_at_most_five_seconds_for_the_cli() {
     assert_eq!(world.get_session(&session).await["metadata"]["lifecycleState"], "archived");
     // An error result or a lost connection does not prevent the archive either.
     for case in ["error", "disconnect"] {
-        let session = world.create_session(&format!("/{case}")).await;
-        let mut cli = world.live_cli(&session).await;
+        let (session, mut cli) = world.active_session(&format!("/{case}")).await;
         cli.register("killSession").await;
         let reply = post_action(&world, &session, "archive", &json!({}));
         let call = cli.next_call().await;
@@ -289,11 +258,9 @@ async fn no_event_of_its_cli_restores_an_archived_session() {
 #[tokio::test(start_paused = true)]
 async fn a_session_that_its_cli_archives_is_inactive_even_if_the_cli_sends_keep_alives() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
-    let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
     let metadata = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
-    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(&session, 1, &metadata).await;
     for _ in 0..4 {
         cli.send_keep_alive(&world, &session).await;
         let record = world.get_session(&session).await;
@@ -308,15 +275,12 @@ async fn a_session_that_its_cli_archives_is_inactive_even_if_the_cli_sends_keep_
 async fn a_keep_alive_during_an_archive_does_not_keep_the_session_active() {
     let (world, session, mut cli) = session_with_methods(&[]).await;
     let metadata = json!({"path": "/code", "host": "box", "notes": "x".repeat(1_500_000)});
-    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(&session, 1, &metadata).await;
     world.db.hold_all_results();
     let reply = post_action(&world, &session, "archive", &json!({}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the archive reads the metadata");
+    assert_eq!(world.held_results().await, 1, "the archive reads the metadata");
     cli.emit("session-alive", &json!({"sid": session, "time": 0}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     reply.reply().await.ok();
     cli.send_keep_alive(&world, &session).await;
     let record = world.get_session(&session).await;
@@ -357,8 +321,7 @@ async fn the_session_list_includes_archived_sessions_on_request() {
     archive(&world, &archived, &json!({})).await.ok();
     let mut cli = world.cli(&archived_by_cli).await;
     let metadata = json!({"path": "/archived-by-cli", "host": "box", "lifecycleState": "archived"});
-    let update = json!({"sid": archived_by_cli, "expectedVersion": 1, "metadata": metadata});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(&archived_by_cli, 1, &metadata).await;
     for round in ["before hibernation", "after hibernation"] {
         assert_eq!(list_session_ids(&world, "").await, [open.as_str()], "{round}");
         let mut listed = list_session_ids(&world, "?archived=only").await;
@@ -373,8 +336,7 @@ async fn the_session_list_includes_archived_sessions_on_request() {
         assert_eq!(listed, expected, "{round}");
         world.hibernate_and_wake().await;
     }
-    let reply = world.get("/api/sessions?archived=maybe").await;
-    assert_eq!(reply.assert_error(400, "invalid_field")["field"], "archived");
+    assert_eq!(world.get("/api/sessions?archived=maybe").await.assert_error(400, "invalid_field")["field"], "archived");
 }
 
 #[tokio::test(start_paused = true)]
@@ -407,11 +369,9 @@ async fn a_session_is_archived_in_time_even_if_its_cli_answers_no_call_and_its_f
     assert_eq!(cli.next_call().await.method, "killSession");
     world.db.hold_results(BatchKind::Reads);
     cli.emit("message", &json!({"sid": other, "message": "waits for its session"}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     world.advance(KILL_TIMEOUT_MS).await;
-    run_until_idle().await;
-    assert!(reply.is_ready(), "the archive does not wait for the frames");
+    assert!(reply.has_response().await, "the archive does not wait for the frames");
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     world.db.release_results();
 }

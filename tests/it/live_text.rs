@@ -1,17 +1,12 @@
 //! Live text: the hub forwards the text that an agent is writing. The hub does not store the text, and drops it under load. A
 //! web client that connects gets the text so far.
 
-use crate::support::World;
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::sqlite::BatchKind;
-use crate::support::web::Web;
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
-use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::hub::core::sessions::live_text::MAX_DELTAS_PER_SECOND;
 use session_gateway_hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::wire::cli::MAX_DELTA_TEXT_BYTES;
+
+use crate::support::prelude::*;
 
 /// Opens an SSE stream of a session. `last`: the id of the last event.
 async fn open_stream(world: &World, session: &str, last: Option<&str>) -> Web {
@@ -54,8 +49,7 @@ async fn a_delta_goes_to_the_web_clients_of_its_session_without_an_id() {
 
 #[tokio::test(start_paused = true)]
 async fn a_delta_changes_no_history_and_no_event_id_and_is_not_replayed() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut web) = watched_session("sessionId=$").await;
     cli.send_message(&session, "one").await;
     let last = web.next_event_of("message-received").await["eventId"].clone();
     let before = world.get_session(&session).await;
@@ -72,8 +66,7 @@ async fn a_delta_changes_no_history_and_no_event_id_and_is_not_replayed() {
 
 #[tokio::test(start_paused = true)]
 async fn the_hub_fills_in_the_offset_that_a_cli_leaves_out() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
+    let (_world, session, mut cli, mut web) = watched_session("sessionId=$").await;
     for (id, text) in [("a", "\u{1F980} "), ("b", "x"), ("a", "y"), ("b", "z")] {
         send_delta(&mut cli, json!({"sid": session, "id": id, "text": text})).await;
     }
@@ -83,8 +76,7 @@ async fn the_hub_fills_in_the_offset_that_a_cli_leaves_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_web_client_that_reads_too_slowly_misses_deltas_but_no_events() {
-    let (world, session, mut cli) = live_session().await;
-    let mut slow = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut slow) = watched_session("sessionId=$").await;
     let mut reader = world.web(&format!("sessionId={session}")).await;
     let text = "x".repeat(MAX_DELTA_TEXT_BYTES);
     let rounds = 2 * MAX_UNACKED_BYTES_WITH_DELTAS / MAX_DELTA_TEXT_BYTES;
@@ -131,8 +123,7 @@ async fn an_overloaded_hub_drops_deltas() {
 
 #[tokio::test(start_paused = true)]
 async fn deltas_need_no_database_and_arrive_before_messages_that_are_being_written() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut web) = watched_session("sessionId=$").await;
     world.db.hold_results(BatchKind::Writes);
     let message = json!({"sid": session, "message": "stored later", "localId": "m1"});
     let ack = cli.emit_for_ack("message", &message);
@@ -186,15 +177,13 @@ async fn a_web_client_that_connects_gets_the_text_so_far_and_continues_it() {
     assert_eq!(deltas(&mut of_other).await, [] as [Value; 0]);
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "!"})).await;
     for web in [&mut of_session, &mut of_stream] {
-        let next = web.next_event().await;
-        assert_eq!((&next["offset"], &next["text"]), (&json!(5), &json!("!")));
+        assert_eq!(pick(&web.next_event().await, ["offset", "text"]), json!([5, "!"]));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_text_so_far_follows_the_missed_events_and_ends_with_the_stored_message() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut web) = watched_session("sessionId=$").await;
     cli.send_message(&session, "one").await;
     let last = web.next_event_of("message-received").await["eventId"].clone();
     cli.send_message(&session, "two").await;
@@ -217,8 +206,7 @@ async fn the_text_so_far_follows_the_missed_events_and_ends_with_the_stored_mess
 
 #[tokio::test(start_paused = true)]
 async fn a_web_client_that_connects_late_shows_the_same_text_as_a_client_that_was_connected_from_the_start() {
-    let (world, session, mut cli) = live_session().await;
-    let mut early_client = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut early_client) = watched_session("sessionId=$").await;
     let mut early_deltas = Vec::new();
     let pieces = [
         (r"abc\ud83d", "", "abc"),
@@ -229,8 +217,8 @@ async fn a_web_client_that_connects_late_shows_the_same_text_as_a_client_that_wa
         ("new", r#","offset":0"#, "new"),
     ];
     for (text, offset, expected) in pieces {
-        let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"{offset}}}"#));
-        cli.wait_for_ack(ack).await;
+        cli.emit_raw_with_ack("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}"{offset}}}"#))
+            .await;
         let shown = texts_of_early_and_late_client(&world, &session, &mut early_deltas, &mut early_client).await;
         assert_eq!(shown, (expected.to_owned(), expected.to_owned()));
     }
@@ -256,11 +244,7 @@ async fn after_a_restart_the_hub_sends_the_text_since_the_restart_and_the_whole_
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "two", "offset": 4})).await;
     let mut joined = world.web(&format!("sessionId={session}")).await;
     let tail = deltas(&mut joined).await;
-    assert_eq!(
-        (&tail[0]["offset"], &tail[0]["text"]),
-        (&json!(4), &json!("two")),
-        "the end of the text, with its offset"
-    );
+    assert_eq!(pick(&json!(tail), ["0/offset", "0/text"]), json!([4, "two"]), "the end of the text, with its offset");
     send_delta(&mut cli, json!({"sid": session, "id": "m", "text": "one two three", "offset": 0})).await;
     let mut after = world.web(&format!("sessionId={session}")).await;
     for web in [&mut joined, &mut after] {
@@ -282,11 +266,10 @@ async fn half_of_a_surrogate_pair_at_the_end_of_a_delta_is_completed_by_the_next
         (&[r#"\ud83d""#, r#"""#, r#"\ude00""#], "\u{1F600}"),
     ];
     for (texts, expected) in table {
-        let (world, session, mut cli) = live_session().await;
-        let mut web = world.web(&format!("sessionId={session}")).await;
+        let (_world, session, mut cli, mut web) = watched_session("sessionId=$").await;
         for text in texts {
-            let ack = cli.emit_raw("message-delta", &format!(r#"{{"sid":"{session}","id":"m","text":"{text}}}"#));
-            assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}), "{text}");
+            let delta = format!(r#"{{"sid":"{session}","id":"m","text":"{text}}}"#);
+            assert_eq!(cli.emit_raw_with_ack("message-delta", &delta).await, json!({"ok": true}), "{text}");
         }
         assert_eq!(shown_text(&deltas(&mut web).await), expected, "{texts:?}");
     }

@@ -1,15 +1,10 @@
 //! Liveness: what keep-alives change, persist and publish, and when sessions and machines expire.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::runtime::START;
-use crate::support::sqlite::{BatchKind, retryable_error};
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::hub::write::lookups::MAX_GROUPED_LOOKUPS;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_SMALL_COLUMNS;
+
+use crate::support::prelude::*;
 
 /// Sends a `session-alive` with additional fields.
 async fn send_alive(world: &World, cli: &mut Cli, session: &str, fields: Value) {
@@ -17,10 +12,6 @@ async fn send_alive(world: &World, cli: &mut Cli, session: &str, fields: Value) 
     alive.as_object_mut().unwrap().extend(fields.as_object().unwrap().clone());
     assert_eq!(cli.emit_with_ack("session-alive", &alive).await, json!({"ok": true}));
     run_until_idle().await;
-}
-
-async fn is_active(world: &World, session: &str) -> bool {
-    world.get_session(session).await["active"].as_bool().unwrap()
 }
 
 /// Whether the only machine is online.
@@ -35,12 +26,11 @@ async fn next_session_update(web: &mut Web) -> Value {
 
 #[tokio::test(start_paused = true)]
 async fn a_keep_alive_activates_a_session_for_all_clients() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut web = world.web("all=true").await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
     let mut cli = world.cli(&session).await;
-    assert!(!is_active(&world, &session).await, "a connected socket does not activate the session");
+    assert!(!world.is_active(&session).await, "a connected socket does not activate the session");
     let mode = json!({"thinking": true, "mode": "local", "permissionMode": "plan", "modelMode": "model_fast"});
     world.rt.set_now(START + 10);
     send_alive(&world, &mut cli, &session, mode).await;
@@ -101,8 +91,7 @@ async fn a_keep_alive_of_a_machine_writes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn changed_presence_is_published_at_once_and_unchanged_presence_every_ten_seconds() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web(&format!("sessionId={session}")).await;
+    let (world, session, mut cli, mut web) = watched_session("sessionId=$").await;
     for _ in 0..9 {
         world.advance(1_000).await;
         send_alive(&world, &mut cli, &session, json!({})).await;
@@ -110,8 +99,7 @@ async fn changed_presence_is_published_at_once_and_unchanged_presence_every_ten_
     web.0.assert_no_frames().await;
     world.advance(1_000).await;
     send_alive(&world, &mut cli, &session, json!({})).await;
-    let data = next_session_update(&mut web).await;
-    assert_eq!((&data["active"], &data["activeAt"]), (&json!(true), &json!(world.now())));
+    assert_eq!(pick(&next_session_update(&mut web).await, ["active", "activeAt"]), json!([true, world.now()]));
     send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
     assert_eq!(next_session_update(&mut web).await["thinking"], true);
     send_alive(&world, &mut cli, &session, json!({"thinking": false})).await;
@@ -121,41 +109,22 @@ async fn changed_presence_is_published_at_once_and_unchanged_presence_every_ten_
 }
 
 #[tokio::test(start_paused = true)]
-async fn unchanged_presence_has_the_id_of_the_previous_event_and_is_not_replayed() {
-    let (world, session, mut cli) = live_session().await;
-    let query = format!("sessionId={session}");
-    let mut web = world.web(&query).await;
-    send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
-    let changed = web.next_event().await;
-    world.advance(10_000).await;
-    send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
-    let repeated = web.next_event().await;
-    assert_eq!((&repeated["type"], &repeated["eventId"]), (&json!("session-updated"), &changed["eventId"]));
-    let mut resumed = world.web(&format!("{query}&lastEventId={}", changed["eventId"].as_str().unwrap())).await;
-    resumed.0.assert_no_frames().await;
-}
-
-#[tokio::test(start_paused = true)]
 async fn a_session_expires_30_seconds_after_its_last_keep_alive() {
     let (world, session, mut cli) = live_session().await;
     world.advance(20_000).await;
     send_alive(&world, &mut cli, &session, json!({"thinking": true})).await;
     let mut web = world.web("all=true").await;
     world.advance(29_999).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     drop(web.events().await);
     world.advance(1).await;
-    let data = next_session_update(&mut web).await;
-    assert_eq!((&data["active"], &data["thinking"]), (&json!(false), &json!(false)));
+    assert_eq!(pick(&next_session_update(&mut web).await, ["active", "thinking"]), json!([false, false]));
     let record = world.get_session(&session).await;
-    assert_eq!(
-        (&record["active"], &record["thinking"], &record["thinkingAt"]),
-        (&json!(false), &json!(false), &json!(world.now()))
-    );
+    assert_eq!(pick(&record, ["active", "thinking", "thinkingAt"]), json!([false, false, world.now()]));
     assert_eq!(world.db.number("SELECT active + thinking FROM sessions"), 0, "the expiry is persisted");
     assert!(cli.socket.is_open(), "the socket stays open");
     send_alive(&world, &mut cli, &session, json!({})).await;
-    assert!(is_active(&world, &session).await, "a keep-alive activates the session again");
+    assert!(world.is_active(&session).await, "a keep-alive activates the session again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,15 +139,13 @@ async fn a_machine_expires_45_seconds_after_its_last_keep_alive() {
     assert!(is_online(&world).await);
     world.advance(1).await;
     assert!(!is_online(&world).await);
-    let updated = web.next_event_of("machine-updated").await;
-    assert_eq!((&updated["machineId"], &updated["data"]["active"]), (&json!("m"), &json!(false)));
+    assert_eq!(pick(&web.next_event_of("machine-updated").await, ["machineId", "data/active"]), json!(["m", false]));
     assert_eq!(world.db.number("SELECT active FROM machines"), 0);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_end_deactivates_a_session_at_once_and_a_second_session_end_has_no_effect() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     let end = json!({"sid": session, "time": world.now()});
     assert_eq!(cli.emit_with_ack("session-end", &end).await, json!({"ok": true}));
     run_until_idle().await;
@@ -188,7 +155,7 @@ async fn a_session_end_deactivates_a_session_at_once_and_a_second_session_end_ha
     world.advance(10_000).await;
     assert_eq!(world.db.write_count(), writes);
     web.0.assert_no_frames().await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
     assert!(world.rt.stored_entries().keys().all(|key| !key.contains(&session)), "{:?}", world.rt.stored_entries());
 }
 
@@ -198,9 +165,9 @@ async fn a_session_expires_30_seconds_after_its_socket_was_closed() {
     world.advance(20_000).await;
     cli.socket.close();
     world.advance(29_999).await;
-    assert!(is_active(&world, &session).await, "the CLI may reconnect");
+    assert!(world.is_active(&session).await, "the CLI may reconnect");
     world.advance(1).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -223,9 +190,9 @@ async fn the_close_of_a_socket_restarts_the_timeouts_of_its_session_and_machine_
     world.hibernate_and_wake().await;
     assert_eq!(world.rt.kv_writes(), writes + 3);
     world.advance(closed_at + 29_999 - world.now()).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     world.advance(1).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
     assert!(is_online(&world).await);
     let writes = world.rt.kv_writes();
     second.socket.close();
@@ -238,15 +205,14 @@ async fn a_socket_that_closes_after_session_end_does_not_reactivate_the_session(
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.socket.close();
     run_until_idle().await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
     world.advance(60_000).await;
     assert_eq!(world.rt.alarm(), None, "no expiry is scheduled");
 }
 
 #[tokio::test(start_paused = true)]
 async fn presence_is_published_while_messages_are_being_written() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     for _ in 0..5 {
         world.advance(10_000).await;
         // A message is being written at each keep-alive.
@@ -264,11 +230,11 @@ async fn hibernation_does_not_prolong_the_timeouts_of_sessions_and_machines() {
     cli.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     world.advance(20_000).await;
     world.hibernate_and_wake().await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     world.advance(9_000).await;
-    assert!(is_active(&world, &session).await, "29 s after the keep-alive");
+    assert!(world.is_active(&session).await, "29 s after the keep-alive");
     world.advance(6_000).await;
-    assert!(!is_active(&world, &session).await, "35 s after the keep-alive");
+    assert!(!world.is_active(&session).await, "35 s after the keep-alive");
     world.advance(9_000).await;
     assert!(is_online(&world).await);
     world.advance(6_000).await;
@@ -277,16 +243,14 @@ async fn hibernation_does_not_prolong_the_timeouts_of_sessions_and_machines() {
 
 #[tokio::test(start_paused = true)]
 async fn an_active_session_without_a_stored_timer_gets_a_full_timeout_after_a_restart() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.db.execute("UPDATE sessions SET active = 1, thinking = 1");
     world.restart();
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["active"], &record["thinking"]), (&json!(true), &json!(true)));
+    assert_eq!(pick(&world.get_session(&session).await, ["active", "thinking"]), json!([true, true]));
     world.advance(29_999).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     world.advance(6_000).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -312,8 +276,7 @@ async fn sessions_that_disconnect_together_after_a_wake_are_read_in_one_batch() 
 
 #[tokio::test(start_paused = true)]
 async fn an_expiry_whose_alarm_wakes_the_hub_is_persisted_and_published() {
-    let (world, session, cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, cli, mut web) = watched_session("all=true").await;
     cli.socket.close();
     world.hibernate_and_wake().await;
     world.advance(36_000).await;

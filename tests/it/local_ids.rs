@@ -1,14 +1,12 @@
 //! Local ids of sessions with more messages than the hub keeps local ids in memory. The hub looks up older local ids in the
 //! database.
 
-use crate::support::cli::Cli;
-use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::hub::local_ids::MAX_SEARCHED_FRAME_BYTES;
 use session_gateway_hub::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use session_gateway_hub::store::Value as Column;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
+
+use crate::support::prelude::*;
 
 /// More messages than the hub keeps local ids in memory.
 const STORED_MESSAGES: u64 = MAX_LOCAL_IDS as u64 + 100;
@@ -50,11 +48,7 @@ fn message(session: &str, local_id: &str) -> Value {
 /// Sends messages at once. Returns the seqs in their acknowledgements.
 async fn send_all(cli: &mut Cli, session: &str, local_ids: &[String]) -> Vec<Value> {
     let acks: Vec<u64> = local_ids.iter().map(|id| cli.emit_for_ack("message", &message(session, id))).collect();
-    let mut seqs = Vec::new();
-    for ack in acks {
-        seqs.push(cli.wait_for_ack(ack).await["seq"].clone());
-    }
-    seqs
+    each(acks, async |ack| cli.wait_for_ack(ack).await["seq"].clone()).await
 }
 
 /// The local ids of the messages after those of [`insert_messages`], in the order of their seqs. Checks that the seqs have no
@@ -121,8 +115,7 @@ async fn the_messages_of_all_sockets_share_a_lookup_that_is_part_of_the_next_bat
     for (session, cli) in &mut senders {
         let sent = numbered("new", 20);
         acks.push(sent.iter().map(|id| cli.emit_for_ack("message", &message(session, id))).collect::<Vec<_>>());
-        run_until_idle().await;
-        assert_eq!(world.db.held_result_count(), 1, "one lookup is in flight");
+        assert_eq!(world.held_results().await, 1, "one lookup is in flight");
     }
     let quiet_ack = quiet_cli.emit_for_ack("message", &message(&quiet, "q"));
     run_until_idle().await;
@@ -130,8 +123,7 @@ async fn the_messages_of_all_sockets_share_a_lookup_that_is_part_of_the_next_bat
     // and the other lookups.
     for _ in 0..2 {
         assert_eq!(world.db.held_result_count(), 1);
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
     }
     assert_eq!(quiet_cli.wait_for_ack(quiet_ack).await["seq"], 1);
     assert_eq!(lookups(&world.db) - before, 2);
@@ -155,9 +147,7 @@ async fn more_local_ids_than_fit_a_statement_are_looked_up_in_one_batch() {
     let path = format!("/api/sessions/{session}/messages");
     let post = |id: &String| world.start("POST", &path, json!({"text": "hello", "localId": id}).to_string());
     let replies: Vec<_> = sent.iter().map(post).collect();
-    for reply in replies {
-        reply.reply().await.ok();
-    }
+    all_ok(replies).await;
     assert_eq!(added_local_ids(&world.db, &session), sent);
     assert_eq!((lookups(&world.db) - before.0, world.db.read_count() - before.1), (2, 1));
 }
@@ -190,14 +180,12 @@ async fn if_the_database_rejects_a_lookup_its_messages_fail_and_can_be_sent_agai
 
 #[tokio::test(start_paused = true)]
 async fn a_message_that_is_sent_again_before_its_commit_is_stored_once_even_if_its_local_id_was_evicted() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut cli = world.cli(&session).await;
     world.db.hold_results(BatchKind::Writes);
     let sent = numbered("new", 2 * MAX_LOCAL_IDS + 10);
     let acks: Vec<u64> = sent.iter().map(|id| cli.emit_for_ack("message", &message(&session, id))).collect();
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the first batch is in flight");
+    assert_eq!(world.held_results().await, 1, "the first batch is in flight");
     let repeated_from = MAX_LOCAL_IDS - 100;
     let written = world.db.number("SELECT count(*) FROM messages");
     assert!(written < repeated_from as i64, "{written} messages are in the first batch");

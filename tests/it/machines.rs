@@ -1,9 +1,6 @@
 //! Calls from the web to a machine: spawning sessions and checking whether paths exist.
 
-use crate::support::cli::Cli;
-use crate::support::rest::{PendingReply, Reply};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// The runner of an online machine that has registered `spawnSession` and `checkPathExists`.
 async fn online_machine() -> (World, Cli) {
@@ -134,8 +131,7 @@ async fn the_path_check_returns_a_map_of_booleans() {
 async fn the_registration_of_a_machine_of_another_namespace_fails_no_other_change() {
     let (world, _runner) = online_machine().await;
     let neighbour = world.neighbour();
-    let session = neighbour.create_session("/code").await;
-    let mut cli = neighbour.live_cli(&session).await;
+    let (session, mut cli) = neighbour.active_session("/code").await;
     neighbour.register_machine("own").await;
     let taken = json!({"id": "m", "metadata": {"host": "mine"}}).to_string();
     for (n, is_large) in [(1, false), (2, false), (3, true)] {
@@ -158,9 +154,7 @@ async fn of_concurrent_registrations_of_a_new_machine_the_later_ones_update_it()
     let mut web = world.web("all=true").await;
     let register = |n| json!({"id": "m", "metadata": {"host": "box", "n": n}}).to_string();
     let replies: Vec<_> = (1..=3).map(|n| world.start("POST", "/cli/machines", register(n))).collect();
-    for reply in replies {
-        reply.reply().await.ok();
-    }
+    all_ok(replies).await;
     for n in 1..=3 {
         let data = web.next_event_of("machine-updated").await["data"].clone();
         assert_eq!((&data["metadata"]["n"], &data["metadataVersion"], &data["seq"]), (&json!(n), &json!(n), &json!(n)));
@@ -175,8 +169,7 @@ async fn a_spawned_session_accepts_messages_at_once() {
     let (world, mut runner) = online_machine().await;
     let reply = post_action(&world, "spawn", &json!({"directory": "/w", "agent": "beta"}));
     let request = runner.next_call().await;
-    let session = world.create_session_with("/w", json!({"flavor": "beta", "machineId": "m"})).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session_with("/w", json!({"flavor": "beta", "machineId": "m"})).await;
     runner.respond(&request, &json!({"success": true, "sessionId": session}));
     assert_eq!(reply.reply().await.ok()["sessionId"], session.as_str());
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": "hi"})).await.ok();

@@ -1,12 +1,8 @@
 //! The cost of an action in the database does not depend on the number of other sessions and machines of the namespace.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session_with_machine;
 use crate::support::permissions::{answer, request};
-use crate::support::sqlite::Sqlite;
+use crate::support::prelude::*;
 use crate::support::store::{Cache, commit};
-use crate::support::{World, run_until_idle};
-use serde_json::json;
 use session_gateway_hub::store::write_queue::WriteQueue;
 
 /// How many more steps of SQLite's virtual machine the longest statement of an action may take in a larger namespace.
@@ -67,12 +63,12 @@ impl Scenario {
         scenario.cli.emit("session-alive", &keep_alive);
         scenario.record("a keep-alive that changes the session").await;
         let state = json!({"requests": {"r1": request("Bash")}});
-        assert_eq!(scenario.cli.update_agent_state(&session, 1, &state).await["result"], "success");
+        scenario.cli.put_agent_state(&session, 1, &state).await;
         scenario.record("a permission request").await;
         answer(&scenario.world, &session, &mut scenario.cli, "r1/approve", &json!({})).await;
         scenario.record("the answer to a permission request").await;
         let state = json!({"requests": {}, "text": "x".repeat(3_000_000)});
-        assert_eq!(scenario.cli.update_agent_state(&session, 3, &state).await["result"], "success");
+        scenario.cli.put_agent_state(&session, 3, &state).await;
         scenario.record("a large agent state").await;
         scenario.cli.send_message(&session, &"x".repeat(3_000_000)).await;
         scenario.record("a large message").await;

@@ -1,9 +1,7 @@
 //! The limits of the cache and of machines. Eviction must not change anything that a client can observe.
 
+use crate::support::prelude::*;
 use crate::support::session_list::read_pages;
-use crate::support::sqlite::BatchKind;
-use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::sessions::cache::{MAX_CACHED_BYTES, MAX_CACHED_SESSIONS};
 use session_gateway_hub::hub::core::state::CACHE_HEADROOM_BYTES;
 use session_gateway_hub::limits::{MAX_MACHINE_BYTES, MAX_MACHINES};
@@ -39,10 +37,7 @@ async fn is_cached(world: &World, session: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn sessions_above_the_maximum_number_are_evicted_and_stay_in_the_list() {
     let world = World::new();
-    let mut sessions = Vec::new();
-    for n in 0..MAX_CACHED_SESSIONS {
-        sessions.push(world.create_session(&format!("/{n}")).await);
-    }
+    let sessions = each(0..MAX_CACHED_SESSIONS, async |n| world.create_session(&format!("/{n}")).await).await;
     let [first, second, third] = [&sessions[0], &sessions[1], &sessions[2]];
     let list = world.get("/api/sessions").await;
     assert_eq!(list.ok()["sessions"].as_array().unwrap().len(), MAX_CACHED_SESSIONS);
@@ -80,9 +75,7 @@ async fn concurrent_requests_for_new_tags_read_no_tag_even_if_other_sessions_are
     let reads = world.db.read_count();
     let body = |n: usize| json!({"tag": format!("/new/{n}"), "metadata": {"path": "/", "host": "h"}}).to_string();
     let created: Vec<_> = (0..2_000).map(|n| world.start("POST", "/cli/sessions", body(n))).collect();
-    for reply in created {
-        reply.reply().await.ok();
-    }
+    all_ok(created).await;
     let of_tags = |statement: &&Statement| statement.sql.contains("WHERE tag = ?1");
     assert_eq!(world.db.read_batches()[reads..].iter().flatten().filter(of_tags).count(), 0);
 }
@@ -98,9 +91,7 @@ async fn concurrent_requests_load_no_new_session_even_if_active_sessions_fill_th
     let reads = world.db.read_count();
     let body = |n: usize| json!({"tag": format!("/new/{n}"), "metadata": {"path": "/", "host": "h"}}).to_string();
     let created: Vec<_> = (0..120).map(|n| world.start("POST", "/cli/sessions", body(n))).collect();
-    for reply in created {
-        reply.reply().await.ok();
-    }
+    all_ok(created).await;
     assert_eq!(world.db.read_batches()[reads..].iter().flatten().count(), 0);
 }
 
@@ -111,16 +102,14 @@ async fn a_session_that_is_created_and_evicted_while_its_tag_is_looked_up_is_fou
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}}).to_string();
     world.db.hold_results(BatchKind::Reads);
     let late = world.start("POST", "/cli/sessions", body.clone());
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the tag is not found");
+    assert_eq!(world.held_results().await, 1, "the tag is not found");
     world.db.stop_holding();
     let first = world.post("/cli/sessions", &serde_json::from_str(&body).unwrap()).await.ok()["session"].clone();
     let first = first["id"].as_str().unwrap();
-    assert_eq!(cli.update_agent_state(first, 1, &json!({"n": 1})).await["result"], "success");
+    cli.put_agent_state(first, 1, &json!({"n": 1})).await;
     fill_cache(&world).await;
     world.db.release_results();
-    let late = late.reply().await.ok()["session"].clone();
-    assert_eq!((&late["id"], &late["agentState"]["n"]), (&json!(first), &json!(1)));
+    assert_eq!(pick(&late.reply().await.ok()["session"], ["id", "agentState/n"]), json!([first, 1]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -132,10 +121,7 @@ async fn the_size_of_a_cached_session_includes_its_completed_requests() {
         let session = world.create_session(&format!("/{n}")).await;
         let entry = |n: usize| (format!("q{n}"), json!({"tool": "t".repeat(1_000_000)}));
         let entries: serde_json::Map<String, Value> = (0..7).map(entry).collect();
-        assert_eq!(
-            cli.update_agent_state(&session, 1, &json!({"completedRequests": entries})).await["result"],
-            "success"
-        );
+        cli.put_agent_state(&session, 1, &json!({"completedRequests": entries})).await;
     }
     world.create_session("/one-more").await;
     assert!(!is_cached(&world, &small).await);
@@ -152,18 +138,15 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     run_until_idle().await;
     // One change waits for the database, another change is queued behind it.
     world.db.hold_results(BatchKind::Writes);
-    let first = world.start("PATCH", &format!("/api/sessions/{connected}"), r#"{"name":"first"}"#);
-    run_until_idle().await;
-    let renamed = world.start("PATCH", &format!("/api/sessions/{changed}"), r#"{"name":"changed"}"#);
-    run_until_idle().await;
+    let first = world.start_and_run("PATCH", &format!("/api/sessions/{connected}"), r#"{"name":"first"}"#).await;
+    let renamed = world.start_and_run("PATCH", &format!("/api/sessions/{changed}"), r#"{"name":"changed"}"#).await;
     let created: Vec<_> = (0..LARGE_SESSIONS)
         .map(|n| {
             let metadata = json!({"path": "/", "host": "h", "padding": "x".repeat(LARGE_BYTES)});
             world.start("POST", "/cli/sessions", json!({"tag": format!("/{n}"), "metadata": metadata}).to_string())
         })
         .collect();
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     first.reply().await.ok();
     renamed.reply().await.ok();
     drop(created);
@@ -171,11 +154,7 @@ async fn sessions_in_use_or_with_queued_writes_are_not_evicted() {
     assert_eq!(world.get_session(&changed).await["metadata"]["name"], "changed");
     world.advance(RECONNECT_GRACE_MS).await;
     world.hibernate_and_wake().await;
-    assert_eq!(
-        world.get_session(&changed).await["metadata"]["name"],
-        "changed",
-        "the session is written before it is evicted"
-    );
+    assert_eq!(world.get_session(&changed).await["metadata"]["name"], "changed", "it is written before its eviction");
     for session in [&active, &connected] {
         world.get_session(session).await;
     }
@@ -193,38 +172,29 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
     for n in 0..(MAX_POOL_BYTES - CACHE_HEADROOM_BYTES) / (LARGE_BYTES + STATE_BYTES) + 4 {
         let session = world.create_session_with(&format!("/{n}"), json!({"padding": "x".repeat(LARGE_BYTES)})).await;
         let state = json!({"requests": {"r": {"tool": "T"}}, "padding": "x".repeat(STATE_BYTES)});
-        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+        cli.put_agent_state(&session, 1, &state).await;
         cli.send_keep_alive(&world, &session).await;
         sessions.push(session);
     }
     run_until_idle().await;
     let (first, last) = (&sessions[0], sessions.last().unwrap());
-    assert!(
-        is_cached(&world, last).await && !is_cached(&world, first).await,
-        "the least recently used session is evicted"
-    );
+    assert!(is_cached(&world, last).await && !is_cached(&world, first).await, "the least recently used one is evicted");
     let summary = |list: &Value, id: &str| {
         let summaries = list["sessions"].as_array().unwrap();
         summaries.iter().find(|summary| summary["id"] == id).unwrap().clone()
     };
     let list = world.get("/api/sessions").await.ok();
     for session in &sessions {
-        let summary = summary(&list, session);
-        assert_eq!((&summary["active"], &summary["pendingRequestsCount"]), (&json!(true), &json!(1)));
+        assert_eq!(pick(&summary(&list, session), ["active", "pendingRequestsCount"]), json!([true, 1]));
     }
     fill_cache(&world).await;
     let mut reconnected = world.cli(first).await;
     reconnected.register("permission").await;
     let approved = world.start("POST", &format!("/api/sessions/{first}/permissions/r/approve"), "{}");
-    let request = reconnected.next_call().await;
-    reconnected.respond(&request, &json!({"success": true}));
-    approved.reply().await.ok();
+    reconnected.complete(approved, &json!({"success": true})).await.ok();
     assert_eq!(reconnected.send_message(first, "on").await["seq"], 1);
     let record = world.get_session(first).await;
-    assert_eq!(
-        (&record["active"], &record["agentState"]["completedRequests"]["r"]["status"]),
-        (&json!(true), &json!("approved"))
-    );
+    assert_eq!(pick(&record, ["active", "agentState/completedRequests/r/status"]), json!([true, "approved"]));
     world.advance(31_000).await;
     let list = world.get("/api/sessions").await.ok();
     assert!(sessions.iter().all(|session| summary(&list, session)["active"] == false), "all sessions have expired");
@@ -232,9 +202,7 @@ async fn active_sessions_are_evicted_above_a_larger_limit_and_keep_working() {
 
 #[tokio::test(start_paused = true)]
 async fn an_evicted_session_is_loaded_unchanged() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let state = json!({"requests": {"r": {"tool": "Bash"}}, "completedRequests": {"q": {"status": "denied"}}});
     cli.update_agent_state(&session, 1, &state).await;
     let sent = json!({"sid": session, "message": {"role": "agent"}, "localId": "one"});
@@ -253,15 +221,13 @@ async fn an_evicted_session_is_loaded_unchanged() {
 
 #[tokio::test(start_paused = true)]
 async fn a_stale_read_is_repeated() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.hibernate_and_wake().await;
     world.db.hold_results(BatchKind::Reads);
     let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
     let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
     let listed = world.start("GET", "/api/sessions", "");
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 3, "all three requests have read the earlier version");
+    assert_eq!(world.held_results().await, 3, "all three requests have read the earlier version");
     world.db.stop_holding();
     let mut cli = world.bare_cli().await;
     assert_eq!(cli.send_message(&session, "during the reads").await["seq"], 1);
@@ -282,8 +248,9 @@ async fn a_stale_read_is_repeated() {
 async fn a_tag_whose_session_was_created_and_evicted_during_the_read_is_read_again() {
     let world = World::new();
     world.db.hold_results(BatchKind::Reads);
-    let created = world.start("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#);
-    run_until_idle().await;
+    let created = world
+        .start_and_run("POST", "/cli/sessions", r#"{"tag":"/code","metadata":{"path":"/code","host":"box"}}"#)
+        .await;
     world.db.stop_holding();
     let session = world.create_session("/code").await;
     fill_cache(&world).await;
@@ -319,8 +286,7 @@ async fn the_list_is_the_same_from_the_cache_and_from_the_database_without_loadi
         let from_memory = world.get(&path).await;
         world.hibernate_and_wake().await;
         reads = world.db.read_count();
-        let from_database = world.get(&path).await;
-        assert_eq!(from_database.text, from_memory.text);
+        assert_eq!(world.get(&path).await.text, from_memory.text);
         assert_eq!(world.db.read_count() - reads, 1);
     }
     let summary = &world.get("/api/sessions").await.ok()["sessions"][0];
@@ -341,8 +307,7 @@ async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_other_s
     world.db.execute(&format!(
         r#"UPDATE sessions SET metadata = '{{"path":"/","host":"h","deep":{nested}}}', agent_state = '{{"requests":{{}},"deep":{nested}}}' WHERE id = '{deep}'"#
     ));
-    let list = world.get("/api/sessions").await.ok();
-    assert_eq!(list["sessions"].as_array().unwrap().len(), 2);
+    assert_eq!(world.get("/api/sessions").await.ok()["sessions"].as_array().unwrap().len(), 2);
     let body = format!(r#"{{"tag":"/t","metadata":{{"path":"/","host":"h","deep":{nested}}}}}"#);
     let error = world.request("POST", "/cli/sessions", body).await.assert_error(400, "invalid_field");
     assert_eq!(error["field"], "metadata", "such a session cannot be created");
@@ -350,10 +315,7 @@ async fn a_session_that_the_database_cannot_read_as_json_does_not_affect_other_s
 
 #[tokio::test(start_paused = true)]
 async fn an_active_session_that_only_the_list_has_read_expires() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let cli = world.live_cli(&session).await;
-    run_until_idle().await;
+    let (world, _, cli) = live_session().await;
     // The object loses its sockets and its storage.
     cli.socket.close();
     world.restart();
@@ -386,11 +348,8 @@ async fn large_values_of_machines_are_stored_externally_above_a_limit() {
     let update = json!({"machineId": "m19", "expectedVersion": 1, "runnerState": state});
     assert_eq!(runner.emit_with_ack("machine-update-state", &update).await["result"], "success");
     let stored_bytes = "SELECT sum(length(metadata) + length(coalesce(runner_state, ''))) FROM machines";
-    assert!(
-        (1..=MAX_MACHINE_BYTES as i64).contains(&world.db.number(stored_bytes)),
-        "{}",
-        world.db.number(stored_bytes)
-    );
+    let bytes = world.db.number(stored_bytes);
+    assert!((1..=MAX_MACHINE_BYTES as i64).contains(&bytes), "{bytes}");
     world.hibernate_and_wake().await;
     let list = world.get("/api/machines").await.ok()["machines"].clone();
     assert_eq!(list.as_array().unwrap().len(), 20);

@@ -1,23 +1,12 @@
 //! Permission modes and models: set by web clients, applied and reported by CLIs.
 
-use crate::lifecycle::{post_action, session_with_methods};
-use crate::support::cli::Cli;
+use crate::lifecycle::post_action;
 use crate::support::permissions::{ALL_MODES, ALPHA, MODES_OF_FLAVORS};
-use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{RPC_TIMEOUT_MS, World};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// Sets a mode. The CLI responds with `result`. Returns the parameters of the call and the HTTP response.
-async fn set_mode(
-    world: &World,
-    cli: &mut Cli,
-    session: &str,
-    route: &str,
-    body: &Value,
-    result: &Value,
-) -> (Value, Reply) {
-    let reply = post_action(world, session, route, body);
+async fn set_mode(world: &World, cli: &mut Cli, id: &str, route: &str, body: &Value, result: &Value) -> (Value, Reply) {
+    let reply = post_action(world, id, route, body);
     let params = cli.respond_to_next_call("set-session-config", result).await;
     (params, reply.reply().await)
 }
@@ -83,10 +72,7 @@ async fn a_mode_that_the_cli_did_not_apply_is_a_409_and_changes_nothing() {
         assert_not_applied(reply.reply().await, &json!("not an object")).await;
         let reply = post_action(&world, &session, route, &body);
         cli.next_call().await;
-        for _ in 0..3 {
-            world.advance(RPC_TIMEOUT_MS / 3).await;
-            cli.send_keep_alive(&world, &session).await;
-        }
+        cli.time_out_calls(&world, &session).await;
         assert_not_applied(reply.reply().await, &json!("timeout")).await;
         cli.emit_with_ack("rpc-unregister", &json!({"method": "set-session-config"})).await;
     }
@@ -107,8 +93,7 @@ async fn each_flavor_accepts_its_own_modes_and_only_alpha_accepts_a_model() {
     let world = World::new();
     for (flavor, valid) in MODES_OF_FLAVORS {
         let flavor = json!(flavor);
-        let session = world.create_session_with(&format!("/{flavor}"), json!({"flavor": flavor})).await;
-        let mut cli = world.live_cli(&session).await;
+        let (session, mut cli) = world.active_session_with(&format!("/{flavor}"), json!({"flavor": flavor})).await;
         cli.register("set-session-config").await;
         let mut attempt = async |route: &str, body: Value, applied: Value, allowed: bool, field: &str| {
             let reply = post_action(&world, &session, route, &body);
@@ -153,8 +138,7 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
         "models": [{"id": "acme/large", "name": "Large"}, {"id": "model_fast"}],
         "currentModel": "acme/large",
     });
-    let session = world.create_session_with("/own", own).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session_with("/own", own).await;
     cli.register("set-session-config").await;
     for (route, body, params) in [
         ("permission-mode", json!({"mode": "build"}), json!({"permissionMode": "build"})),
@@ -165,8 +149,7 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
         let (sent, reply) = set_mode(&world, &mut cli, &session, route, &body, &applied).await;
         assert_eq!((sent, reply.ok()), (params, json!({"ok": true})), "{route}");
     }
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("ask"), &json!("acme/large")));
+    assert_eq!(pick(&world.get_session(&session).await, ["permissionMode", "modelMode"]), json!(["ask", "acme/large"]));
     for model in ["acme/small", "default", "model_strong"] {
         let refused = post_action(&world, &session, "model", &json!({"model": model})).reply().await;
         let message = "Field `model` must be one of acme/large, model_fast for this session's agent.";
@@ -188,8 +171,7 @@ async fn a_session_accepts_the_modes_and_models_that_its_metadata_lists() {
 async fn a_forbidden_mode_is_not_offered_and_is_refused_in_every_request_of_a_web_client() {
     let world = World::with_forbidden_modes("yolo,bypassPermissions,turbo");
     let metadata = json!({"flavor": "alpha", "modes": [{"id": "turbo"}, {"id": "slow"}]});
-    let session = world.create_session_with("/code", metadata).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session_with("/code", metadata).await;
     cli.register("set-session-config").await;
     cli.register("permission").await;
     let choices = json!([{"id": "once", "label": "Once"}, {"id": "all", "label": "All", "neverAsks": true}]);

@@ -1,14 +1,11 @@
 //! The life of a namespace: its export, its import into an empty namespace, and its deletion.
 
-use crate::support::cli::{Cli, Received};
+use crate::support::SECRET;
 use crate::support::edge::{EdgeRequest, worker_of};
 use crate::support::merge::texts;
 use crate::support::operator::{delete, export, full_namespace, import, import_rows, import_step, operator};
-use crate::support::rest::Reply;
+use crate::support::prelude::*;
 use crate::support::settings::{settings, settings_of};
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{SECRET, World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::auth::token::{Credential, TokenVerifier};
 use session_gateway_hub::http::respond;
 use session_gateway_hub::store::Value as DbValue;
@@ -29,19 +26,9 @@ fn rows_and_stored_entries(world: &World) -> Vec<(String, i64)> {
 async fn an_export_that_is_imported_into_an_empty_hub_exports_the_same_bytes() {
     let world = full_namespace(World::new()).await;
     let lines = export(&world).await;
-    for table in [
-        "namespaces",
-        "devices",
-        "push_subscriptions",
-        "machines",
-        "value_parts",
-        "sessions",
-        "messages",
-        "message_parts",
-        "completed_requests",
-        "held_messages",
-        "storage",
-    ] {
+    let tables = "namespaces devices push_subscriptions machines value_parts sessions messages message_parts \
+completed_requests held_messages storage";
+    for table in tables.split(' ') {
         assert!(lines.iter().any(|line| line.contains(&format!(r#""table":"{table}""#))), "no row of {table}");
     }
     assert!(!lines.iter().any(|line| line.contains("/deleted")), "a deleted session");
@@ -111,8 +98,7 @@ async fn an_imported_namespace_works_as_before() {
         let page = async |world: &World| world.get(&format!("/cli/sessions/{id}/messages?limit=200")).await.text;
         assert!(page(&other).await == page(&world).await, "{path}");
     }
-    let session = other.create_session("/large").await;
-    let mut cli = other.live_cli(&session).await;
+    let (session, mut cli) = other.active_session("/large").await;
     assert_eq!(cli.send_message(&session, "next").await["ok"], true);
     assert!(texts(&other, &other.create_session("/work#2").await).await.len() >= 4);
 }
@@ -159,13 +145,9 @@ async fn a_closed_namespace_disconnects_its_clients_and_refuses_requests_until_i
 #[tokio::test(start_paused = true)]
 async fn a_deletion_disconnects_clients_and_continues_after_a_restart() {
     let world = World::new();
-    let session = world.create_session("/a").await;
-    let cli = world.live_cli(&session).await;
-    let socket = cli.socket;
-    assert_eq!(
-        operator(&world, "POST", "delete", &Value::Null).await.ok(),
-        json!({"isDone": false, "remainingSessions": 1})
-    );
+    let (_, Cli { socket, .. }) = world.active_session("/a").await;
+    let deletion = operator(&world, "POST", "delete", &Value::Null).await.ok();
+    assert_eq!(deletion, json!({"isDone": false, "remainingSessions": 1}));
     assert!(!socket.is_open());
     world.db.fail(BatchKind::Writes, permanent_error());
     operator(&world, "POST", "delete", &Value::Null).await.assert_error(503, "hub_unavailable");

@@ -1,11 +1,9 @@
 //! Overload: the hub limits the bytes that wait for a hanging database, and loses no acknowledged change.
 
-use crate::support::cli::{Cli, Received, parse_frame};
-use crate::support::live_session::live_session_with_machine;
-use crate::support::runtime::Frame;
-use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Map, Value, json};
+use crate::support::cli::parse_frame;
+use crate::support::prelude::*;
+use crate::support::sqlite::parameter_bytes;
+use serde_json::Map;
 use session_gateway_hub::limits::MAX_QUEUED_BYTES;
 use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::store::Value as Param;
@@ -32,6 +30,8 @@ fn metadata(size: usize) -> Value {
 #[tokio::test(start_paused = true)]
 async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
     let large = "x".repeat(500_000);
+    let machine =
+        |version: u64, field: &str, value| json!({"machineId": "m", "expectedVersion": version, field: value});
     let updates = |session: &str| {
         vec![
             ("message", json!({"sid": session, "message": large})),
@@ -39,16 +39,10 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
             ("update-metadata", json!({"sid": session, "expectedVersion": 999, "metadata": metadata(10)})),
             ("update-state", json!({"sid": session, "expectedVersion": 1, "agentState": {"padding": large}})),
             ("update-state", json!({"sid": session, "expectedVersion": 999, "agentState": {}})),
-            (
-                "machine-update-metadata",
-                json!({"machineId": "m", "expectedVersion": 1, "metadata": {"padding": large}}),
-            ),
-            ("machine-update-metadata", json!({"machineId": "m", "expectedVersion": 999, "metadata": {}})),
-            (
-                "machine-update-state",
-                json!({"machineId": "m", "expectedVersion": 1, "runnerState": {"padding": large}}),
-            ),
-            ("machine-update-state", json!({"machineId": "m", "expectedVersion": 999, "runnerState": {}})),
+            ("machine-update-metadata", machine(1, "metadata", json!({"padding": large}))),
+            ("machine-update-metadata", machine(999, "metadata", json!({}))),
+            ("machine-update-state", machine(1, "runnerState", json!({"padding": large}))),
+            ("machine-update-state", machine(999, "runnerState", json!({}))),
         ]
     };
     for update_index in 0..9 {
@@ -62,8 +56,7 @@ async fn every_update_of_a_cli_is_rejected_above_the_limit_of_queued_bytes() {
         update["expectedVersion"] = json!("VERSION");
         let update = update.to_string();
         world.db.hold_results(BatchKind::Writes);
-        cli.emit("message", &json!({"sid": session, "message": "in flight while the database hangs"}));
-        run_until_idle().await;
+        cli.deliver("message", &json!({"sid": session, "message": "in flight while the database hangs"})).await;
         for _ in 0..UPDATE_COUNT {
             // Each update expects the version that results from the previous update, except updates with a mismatch.
             version += u64::from(version != 999);
@@ -100,8 +93,7 @@ async fn the_limit_of_queued_bytes_includes_writes_in_flight() {
     let rejected = cli.emit_with_ack("message", &json!({"sid": session, "message": "one more"})).await;
     assert_eq!(rejected["code"], "overloaded", "{rejected}");
     world.db.release_results();
-    let acks = acknowledgements(&mut cli).await;
-    assert_eq!(acks.iter().filter(|(_, ack)| ack["ok"] == true).count(), messages);
+    assert_eq!(acknowledgements(&mut cli).await.iter().filter(|(_, ack)| ack["ok"] == true).count(), messages);
 }
 
 #[tokio::test(start_paused = true)]
@@ -114,10 +106,7 @@ async fn the_limit_of_queued_bytes_includes_the_overhead_of_small_messages() {
     }
     let rejected = acknowledgements(&mut cli).await;
     assert!(rejected.len() >= 1_000, "only {} of {message_count} messages of one byte rejected", rejected.len());
-    assert!(
-        rejected.len() < message_count / 2 + message_count / 4,
-        "a message of one byte costs about a kilobyte, not more"
-    );
+    assert!(rejected.len() < message_count / 2 + message_count / 4, "a message of one byte costs about a kilobyte");
     world.db.release_results();
     assert_eq!(acknowledgements(&mut cli).await.len() + rejected.len(), message_count);
 }
@@ -137,8 +126,7 @@ async fn keep_alives_with_changes_are_rejected_above_the_limit_but_prolong_the_s
     world.advance(20_000).await;
     cli.emit("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true}));
     world.advance(20_000).await;
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert_eq!(world.get_session(&session).await["active"], true, "a rejected keep-alive prolongs the session, too");
 }
 
@@ -170,8 +158,7 @@ async fn a_version_mismatch_returns_the_newest_completed_requests_up_to_a_millio
 /// Sends twenty messages of half a megabyte while the database hangs. Returns their acknowledgement ids.
 async fn send_burst(world: &World, session: &str, cli: &mut Cli) -> Vec<u64> {
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("message", &json!({"sid": session, "message": "first"}));
-    run_until_idle().await;
+    cli.deliver("message", &json!({"sid": session, "message": "first"})).await;
     let large = "x".repeat(500_000);
     let acks = (0..20).map(|_| cli.emit_for_ack("message", &json!({"sid": session, "message": large}))).collect();
     run_until_idle().await;
@@ -216,10 +203,7 @@ async fn after_a_refused_batch_of_a_burst_later_batches_fail_and_seqs_continue_w
     assert_eq!(acks.len(), sent_acks.len());
     let stored = acks.iter().take_while(|(_, ack)| ack["ok"] == true).count();
     assert!((1..sent_acks.len()).contains(&stored), "{stored}");
-    assert!(
-        acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"),
-        "later batches depend on the rejected batch"
-    );
+    assert!(acks[stored..].iter().all(|(_, ack)| ack["code"] == "unavailable"), "they depend on the rejected batch");
     assert_eq!(seqs(&world), (1..=1 + stored as i64).collect::<Vec<_>>());
     assert_eq!(world.get_session(&session).await["seq"], 1 + stored);
     assert_eq!(cli.send_message(&session, "next").await["seq"], 2 + stored);
@@ -232,12 +216,8 @@ fn large_noop_frame() -> String {
 
 /// Connects CLIs of a session. Each has sent a message that waits for the database.
 async fn clis_waiting_for_database(clis: usize, message: &str) -> (World, Vec<Cli>) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut all = Vec::new();
-    for _ in 0..clis {
-        all.push(world.cli(&session).await);
-    }
+    let (world, session) = idle_session().await;
+    let all = each(0..clis, async |_| world.cli(&session).await).await;
     // After the hibernation, the first message loads the session, and the other messages wait for the first message.
     world.hibernate_and_wake().await;
     world.db.hold_all_results();

@@ -1,16 +1,13 @@
 //! Pages of a session's messages: content, size limit and number of statements.
 
-use crate::support::live_session::live_session;
-use crate::support::rest::PendingReply;
-use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::prelude::*;
+use crate::support::store;
 use crate::support::worker_edge::{edge_with_memory_budget, respond, route, with_token};
-use crate::support::{World, run_until_idle, store};
 use proptest::prelude::*;
 use session_gateway_hub::http::edge::{Action, Edge};
 use session_gateway_hub::limits::MEMORY_TIMEOUT_MS;
 use session_gateway_hub::memory_budget::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 use session_gateway_hub::store::history::{MAX_PAGE_BYTES, MAX_SMALL_READS_OF_NAMESPACE, PageRange};
-use std::sync::Arc;
 use std::time::Duration;
 
 /// A database with a session `s`, whose messages have these sizes in the column `bytes`.
@@ -127,8 +124,7 @@ async fn a_large_page_is_reserved_before_its_content_is_read() {
     run_until_idle().await;
     while world.db.held_result_count() > 0 {
         held_bytes.push(world.held_bytes() - before);
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
     }
     let page = read.reply().await;
     // The reads: a page that may be small, then the sizes of a large page, then the content of the large page.
@@ -218,8 +214,7 @@ async fn a_page_that_waits_for_other_pages_for_ten_seconds_is_answered_as_overlo
     world.db.hold_results(BatchKind::Reads);
     let first: Vec<_> = (0..MAX_SMALL_READS_OF_NAMESPACE).map(|_| start_read(&edge, &session, "")).collect();
     let later = [0, 1].map(|_| start_read(&edge, &session, ""));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), MAX_SMALL_READS_OF_NAMESPACE);
+    assert_eq!(world.held_results().await, MAX_SMALL_READS_OF_NAMESPACE);
     tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS)).await;
     for read in later {
         let reply = read.reply().await;
@@ -227,9 +222,7 @@ async fn a_page_that_waits_for_other_pages_for_ten_seconds_is_answered_as_overlo
         assert_eq!(reply.headers["retry-after"], "1");
     }
     world.db.release_results();
-    for read in first {
-        read.reply().await.ok();
-    }
+    all_ok(first).await;
     start_read(&edge, &session, "").reply().await.ok();
 }
 
@@ -248,17 +241,14 @@ async fn large_pages_of_several_namespaces_stay_within_the_memory_of_the_isolate
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!((20 << 20..=MAX_BUFFER_BYTES).contains(&most_bytes), "{most_bytes}");
-    for read in reads {
-        read.reply().await.ok();
-    }
+    all_ok(reads).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_pages_of_a_namespace_do_not_wait_for_the_pages_of_another_namespace() {
     let (world, session) = stored_messages(&[1_200_000; 8]).await;
     let neighbour = world.neighbour();
-    let quiet = neighbour.create_session("/quiet").await;
-    let mut quiet_cli = neighbour.live_cli(&quiet).await;
+    let (quiet, mut quiet_cli) = neighbour.active_session("/quiet").await;
     for bytes in [1_200_000, 10, 10] {
         quiet_cli.send_message(&quiet, &"x".repeat(bytes)).await;
     }
@@ -276,14 +266,10 @@ async fn the_pages_of_a_namespace_do_not_wait_for_the_pages_of_another_namespace
 
     world.db.hold_results(BatchKind::Reads);
     let small: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=1&beforeSeq=1")).collect();
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), MAX_SMALL_READS_OF_NAMESPACE);
+    assert_eq!(world.held_results().await, MAX_SMALL_READS_OF_NAMESPACE);
     let read = start_read_as("neighbour", &edge, &quiet, "limit=1");
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), MAX_SMALL_READS_OF_NAMESPACE + 1);
+    assert_eq!(world.held_results().await, MAX_SMALL_READS_OF_NAMESPACE + 1);
     world.db.release_results();
     assert_eq!(read.reply().await.ok()["messages"].as_array().unwrap().len(), 1);
-    for read in small {
-        read.reply().await.ok();
-    }
+    all_ok(small).await;
 }

@@ -4,8 +4,7 @@ use crate::support::permissions::{
     ALL_MODES, MODES_OF_FLAVORS, agent_state, answer, completed, pending, request, session_with_requests, start_answer,
     state_event,
 };
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::store::sessions::SELECT_BY_ID;
 
 /// The only session in `GET /api/sessions`.
@@ -16,14 +15,11 @@ async fn session_summary(world: &World) -> Value {
 /// The id of a request may be `.` or `..`, which browsers and proxies resolve in a path.
 #[tokio::test(start_paused = true)]
 async fn a_request_with_any_id_can_be_answered_by_its_id_in_the_body() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    cli.register("permission").await;
+    let (world, session, mut cli) = session_with_methods(&["permission"]).await;
     for (number, id) in [".", "..", "%2e", "a/b", "approve", "\u{0}"].into_iter().enumerate() {
         let state = json!({"requests": {id: {"tool": "T"}}});
         let version = world.get_session(&session).await["agentStateVersion"].as_u64().unwrap();
-        assert_eq!(cli.update_agent_state(&session, version, &state).await["result"], "success");
+        cli.put_agent_state(&session, version, &state).await;
         let (verb, approved) = if number % 2 == 0 { ("approve", true) } else { ("deny", false) };
         let path = format!("/api/sessions/{session}/permissions/{verb}");
         let reply = world.start("POST", &path, json!({"requestId": id}).to_string());
@@ -49,8 +45,7 @@ async fn an_approval_is_first_sent_to_the_cli_then_stored_and_then_published() {
         "decision": "approved_for_session", "answers": {"Which?": ["this", "that"], "Why?": []},
     });
     assert_eq!(call.params, params);
-    run_until_idle().await;
-    assert!(!reply.is_ready(), "the CLI has not acknowledged yet");
+    assert!(!reply.has_response().await, "the CLI has not acknowledged yet");
     assert_eq!(pending(&world, &session).await, ["r1", "r2"]);
     web.0.assert_no_frames().await;
 
@@ -71,10 +66,7 @@ async fn an_approval_is_first_sent_to_the_cli_then_stored_and_then_published() {
     assert_eq!(session_summary(&world).await["pendingRequestsCount"], 1);
 
     let update = cli.next_event("update").await["body"].clone();
-    assert_eq!(
-        (&update["t"], &update["sid"], &update["metadata"]),
-        (&json!("update-session"), &json!(session), &Value::Null)
-    );
+    assert_eq!(pick(&update, ["t", "sid", "metadata"]), json!(["update-session", session, null]));
     assert_eq!(update["agentState"]["version"], 3);
     assert_eq!(update["agentState"]["value"]["requests"], json!({"r2": request("Edit")}));
     assert_eq!(update["agentState"]["value"]["completedRequests"], json!({"r1": entry}));
@@ -133,8 +125,7 @@ async fn answers_to_questions_are_accepted_in_both_formats() {
     let nested = json!({"q": {"answers": ["yes"]}, "p": {"answers": []}});
     for (id, answers) in [("r1", plain), ("r2", nested)] {
         let body = json!({"answers": answers});
-        let params = answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await;
-        assert_eq!(params["answers"], answers);
+        assert_eq!(answer(&world, &session, &mut cli, &format!("{id}/approve"), &body).await["answers"], answers);
         assert_eq!(completed(&world, &session, id).await["answers"], answers);
     }
 }
@@ -148,8 +139,7 @@ async fn an_approval_accepts_only_the_modes_of_the_flavor() {
         for mode in ALL_MODES {
             let reply = start_answer(&world, &session, "r1/approve", &json!({"mode": mode}));
             if !valid.contains(&mode) {
-                let rejected = reply.reply().await;
-                assert_eq!(rejected.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
+                assert_eq!(reply.reply().await.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
                 continue;
             }
             assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["mode"], mode, "{flavor}");
@@ -167,8 +157,7 @@ async fn request_ids_may_have_special_characters() {
     let state = json!({"requests": {"a/b c": request("Bash"), "__proto__": request("Edit"), "ü\"": request("X")}});
     cli.update_agent_state(&session, 2, &state).await;
     for (path, id) in [("a%2Fb%20c", "a/b c"), ("__proto__", "__proto__"), ("%C3%BC%22", "ü\"")] {
-        let params = answer(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await;
-        assert_eq!(params["id"], id);
+        assert_eq!(answer(&world, &session, &mut cli, &format!("{path}/approve"), &json!({})).await["id"], id);
         assert_eq!(completed(&world, &session, id).await["status"], "approved");
     }
 }
@@ -220,11 +209,9 @@ async fn an_answer_reads_its_session_once_after_a_wake_and_not_at_all_before() {
             for is_awake in [true, false] {
                 let (world, session, mut cli) = session_with_requests(&json!("alpha")).await;
                 let state = json!({"requests": {"r1": request("Bash")}, "padding": "x".repeat(padding)});
-                assert_eq!(cli.update_agent_state(&session, 2, &state).await["result"], "success");
+                cli.put_agent_state(&session, 2, &state).await;
                 run_until_idle().await;
-                if !is_awake {
-                    world.hibernate_and_wake().await;
-                }
+                world.hibernate_if(!is_awake).await;
                 let before = world.db.read_batches().len();
                 answer(&world, &session, &mut cli, action, &json!({})).await;
                 let statements = world.db.read_batches()[before..].concat();

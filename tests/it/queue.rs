@@ -1,10 +1,6 @@
 //! Commands about queued messages, and options of the agent: the hub checks them, and the CLI decides.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::rest::Reply;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// Sends a request to which the CLI answers with `result`. Returns the params of the call and the response.
 async fn send(world: &World, cli: &mut Cli, method: &str, path: &str, body: &Value, result: &Value) -> (Value, Reply) {
@@ -16,8 +12,7 @@ async fn send(world: &World, cli: &mut Cli, method: &str, path: &str, body: &Val
 
 #[tokio::test(start_paused = true)]
 async fn each_command_reaches_the_cli() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("queue").await;
+    let (world, session, mut cli) = session_with_methods(&["queue"]).await;
     let root = format!("/api/sessions/{session}/queue");
     let table = [
         ("PATCH", format!("{root}/7"), json!({"text": "other"}), json!({"action": "edit", "seq": 7, "text": "other"})),
@@ -33,8 +28,7 @@ async fn each_command_reaches_the_cli() {
 
 #[tokio::test(start_paused = true)]
 async fn a_command_that_comes_too_late_is_a_409_with_its_own_code() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("queue").await;
+    let (world, session, mut cli) = session_with_methods(&["queue"]).await;
     let path = format!("/api/sessions/{session}/queue/7");
     let late = json!({"success": false, "code": "not_queued", "error": "It runs."});
     send(&world, &mut cli, "DELETE", &path, &Value::Null, &late).await.1.assert_error(409, "not_queued");
@@ -45,21 +39,18 @@ async fn a_command_that_comes_too_late_is_a_409_with_its_own_code() {
 
 #[tokio::test(start_paused = true)]
 async fn a_message_is_named_by_its_number() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("queue").await;
+    let (world, session, mut cli) = session_with_methods(&["queue"]).await;
     for seq in ["-1", "1.5", "x", "99999999999999999999999"] {
         let path = format!("/api/sessions/{session}/queue/{seq}");
         let reply = world.request("DELETE", &path, "").await;
         assert_eq!(reply.assert_error(400, "invalid_field")["field"], "seq", "{seq}");
     }
-    run_until_idle().await;
     cli.socket.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_option_reaches_the_agent_and_a_refusal_has_its_reason() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("set-session-option").await;
+    let (world, session, mut cli) = session_with_methods(&["set-session-option"]).await;
     let path = format!("/api/sessions/{session}/options");
     for value in [json!("high"), json!(true), json!(3)] {
         let body = json!({"id": "effort", "value": value});

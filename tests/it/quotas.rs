@@ -1,15 +1,9 @@
 //! Quotas of a namespace: what is refused beyond them, and that everything else works.
 
-use crate::support::cli::Cli;
 use crate::support::merge::{resumable_metadata, resume, success};
+use crate::support::prelude::*;
 use crate::support::pushes::pending;
-use crate::support::sqlite::BatchKind;
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::namespace::quotas::{MAX_SESSIONS, Quotas, Usage};
-
-use session_gateway_hub::store::DbError;
 
 const MAX_BYTES: u64 = 1_000;
 
@@ -49,9 +43,7 @@ async fn a_full_storage_refuses_new_messages_and_sessions_and_nothing_else() {
     assert_eq!(send_bytes(&mut cli, &session, 400, "m1").await["seq"], 1);
     assert_eq!(send_bytes(&mut cli, &session, 600, "m2").await["seq"], 2, "the last message may fill the storage");
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         assert_storage_full(&send_bytes(&mut cli, &session, 10, "m3").await);
         let path = format!("/api/sessions/{session}/messages");
         world.post(&path, &json!({"text": "hello"})).await.assert_error(409, "storage_full");
@@ -63,22 +55,19 @@ async fn a_full_storage_refuses_new_messages_and_sessions_and_nothing_else() {
     }
     world.request("PATCH", &format!("/api/sessions/{session}"), json!({"name": "Renamed"}).to_string()).await.ok();
     cli.register("permission").await;
-    assert_eq!(cli.update_agent_state(&session, 1, &pending(&["r1"])).await["result"], "success");
+    cli.put_agent_state(&session, 1, &pending(&["r1"])).await;
     let deny = world.start("POST", &format!("/api/sessions/{session}/permissions/r1/deny"), "");
     cli.respond_to_next_call("permission", &json!({})).await;
     deny.reply().await.ok();
     cli.register("abort").await;
-    let abort = world.start("POST", &format!("/api/sessions/{session}/abort"), "");
-    cli.respond_to_next_call("abort", &json!({})).await;
-    abort.reply().await.ok();
+    cli.serve(world.start("POST", &format!("/api/sessions/{session}/abort"), ""), "abort", &json!({})).await.ok();
 
     world.request("DELETE", &format!("/api/sessions/{other}"), "").await.ok();
     assert_storage_full(&send_bytes(&mut cli, &session, 10, "m3").await);
     cli.socket.close();
     world.advance(60_000).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    let session = world.create_session("/new").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/new").await;
     assert_eq!(send_bytes(&mut cli, &session, 10, "m3").await["seq"], 1);
 }
 
@@ -119,8 +108,7 @@ async fn messages_from_before_the_quota_count_in_batches_and_those_of_deleted_se
 #[tokio::test(start_paused = true)]
 async fn a_version_without_quotas_may_write_between_two_versions_with_them() {
     let world = World::with_quotas(storage());
-    let session = world.create_session("/a").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/a").await;
     assert_eq!(send_bytes(&mut cli, &session, 100, "m1").await["seq"], 1);
     world.hibernate_and_wake().await;
     assert_eq!(world.hub().usage().await.unwrap().bytes, 100);
@@ -136,8 +124,7 @@ async fn a_version_without_quotas_may_write_between_two_versions_with_them() {
 #[tokio::test(start_paused = true)]
 async fn without_a_quota_of_storage_nothing_is_counted() {
     let world = World::new();
-    let session = world.create_session("/a").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/a").await;
     send_bytes(&mut cli, &session, 2_000, "m1").await;
     let statements = [world.db.read_batches(), world.db.write_batches()].concat().concat();
     assert!(statements.iter().all(|statement| !statement.sql.contains("history_sizes")));
@@ -165,7 +152,6 @@ async fn web_clients_are_told_when_the_storage_is_nearly_full_full_and_free_agai
     assert_eq!(data(&mut after_wake).await["bytes"], 1_000);
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.socket.close();
-    run_until_idle().await;
     web.types().await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     assert_eq!(data(&mut web).await["bytes"], 0);
@@ -174,8 +160,7 @@ async fn web_clients_are_told_when_the_storage_is_nearly_full_full_and_free_agai
 #[tokio::test(start_paused = true)]
 async fn a_failed_batch_does_not_count() {
     let world = World::with_quotas(storage());
-    let session = world.create_session("/a").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/a").await;
     send_bytes(&mut cli, &session, 100, "m1").await;
     world.db.fail(BatchKind::Writes, DbError::Refused("constraint failed".into()));
     assert_eq!(send_bytes(&mut cli, &session, 900, "m2").await["code"], "unavailable");
@@ -186,8 +171,7 @@ async fn a_failed_batch_does_not_count() {
 #[tokio::test(start_paused = true)]
 async fn beyond_the_messages_of_a_minute_senders_learn_how_long_to_wait() {
     let world = World::with_quotas(Quotas { max_messages_per_minute: Some(3), ..Quotas::default() });
-    let session = world.create_session("/a").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/a").await;
     let path = format!("/api/sessions/{session}/messages");
     send_bytes(&mut cli, &session, 10, "m1").await;
     world.rt.set_now(world.now() + 20_000);
@@ -202,7 +186,7 @@ async fn beyond_the_messages_of_a_minute_senders_learn_how_long_to_wait() {
     assert_eq!(refused.headers["retry-after"], "40");
     assert_eq!(send_bytes(&mut cli, &session, 10, "m1").await["seq"], 1, "a message that is stored already");
     world.create_session("/b").await;
-    assert_eq!(cli.update_agent_state(&session, 1, &json!({})).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({})).await;
 
     world.rt.set_now(world.now() + 40_000);
     cli.send_keep_alive(&world, &session).await;

@@ -1,35 +1,25 @@
 //! Race conditions that the simulation has found, with one test for each.
 
-use crate::support::cli::Cli;
-use crate::support::rest::PendingReply;
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
-use crate::support::{World, run_until_idle};
-use serde_json::json;
+use crate::support::prelude::*;
 
 /// Makes a write fail, which clears the cache.
 async fn fail_one_write(world: &World, cli: &mut Cli, session: &str) {
     world.db.fail(BatchKind::Writes, permanent_error());
-    let ack = cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await;
-    assert_eq!(ack["ok"], false);
+    assert_eq!(cli.emit_with_ack("message", &json!({"sid": session, "message": {}})).await["ok"], false);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_request_for_the_tag_of_a_session_that_is_being_deleted_creates_a_new_session() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let busy = world.create_session("/busy").await;
-    let cli = world.live_cli(&busy).await;
+    let (world, session) = idle_session().await;
+    let (busy, cli) = world.active_session("/busy").await;
     run_until_idle().await;
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("message", &json!({"sid": busy, "message": {}}));
-    run_until_idle().await;
+    cli.deliver("message", &json!({"sid": busy, "message": {}})).await;
     // The creation and the deletion are both part of the batch after the one in flight.
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
-    let created = world.start("POST", "/cli/sessions", body.to_string());
-    run_until_idle().await;
+    let created = world.start_and_run("POST", "/cli/sessions", body.to_string()).await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     deleted.reply().await.ok();
     let created = created.reply().await.ok();
     assert_ne!(created["session"]["id"], session.as_str());
@@ -38,17 +28,14 @@ async fn a_request_for_the_tag_of_a_session_that_is_being_deleted_creates_a_new_
 
 #[tokio::test(start_paused = true)]
 async fn a_machine_is_registered_even_if_another_write_fails_during_the_registration() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     world.register_machine("known").await;
     run_until_idle().await;
     world.db.hold_results(BatchKind::Reads);
     // The id is looked up because the metadata is a large value.
     let body = json!({"id": "m", "metadata": {"host": "box", "text": "x".repeat(1_000_000)}}).to_string();
     let registered = world.start("POST", "/cli/machines", body);
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the hub reads whether another namespace owns the id");
+    assert_eq!(world.held_results().await, 1, "the hub reads whether another namespace owns the id");
     fail_one_write(&world, &mut cli, &session).await;
     world.db.release_results();
     assert_eq!(registered.reply().await.ok()["machine"]["id"], "m");
@@ -63,8 +50,7 @@ fn send_burst(cli: &mut Cli, session: &str) -> Vec<u64> {
 /// Requests a session between two bursts of messages in another session. Returns the response and the acknowledgements.
 async fn request_between_bursts(world: &World, cli: &mut Cli, busy: &str, session: &str) -> (PendingReply, Vec<u64>) {
     let mut bursts = send_burst(cli, busy);
-    let reply = world.start("GET", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
+    let reply = world.start_and_run("GET", &format!("/api/sessions/{session}"), "").await;
     bursts.extend(send_burst(cli, busy));
     (reply, bursts)
 }
@@ -77,23 +63,20 @@ async fn assert_all_stored(cli: &mut Cli, bursts: Vec<u64>) {
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let busy = world.create_session("/busy").await;
     world.hibernate_and_wake().await;
     let mut cli = world.cli(&busy).await;
     world.db.hold_results(BatchKind::Reads);
     let deleted = world.start("DELETE", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the deletion loads the session");
+    assert_eq!(world.held_results().await, 1, "the deletion loads the session");
     world.db.stop_holding();
     world.db.hold_results(BatchKind::Writes);
     // The GET request waits for the first burst, which is written before the deletion.
     let (reply, bursts) = request_between_bursts(&world, &mut cli, &busy, &session).await;
     assert_eq!(world.db.held_result_count(), 2);
     // Now the GET request continues, before the deletion is written.
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     deleted.reply().await.ok();
     assert_all_stored(&mut cli, bursts).await;
     reply.reply().await.assert_error(404, "session_not_found");
@@ -104,14 +87,10 @@ async fn a_session_that_is_deleted_while_it_is_loaded_stays_deleted() {
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_canceled_while_the_completed_requests_are_loaded_is_added_to_the_completed_requests() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let busy = world.create_session("/busy").await;
     let mut cli = world.live_cli(&session).await;
-    assert_eq!(
-        cli.update_agent_state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await["result"],
-        "success"
-    );
+    cli.put_agent_state(&session, 1, &json!({"requests": {"r1": {"tool": "T"}}})).await;
     world.hibernate_and_wake().await;
     // The session is cached, its completed requests are not.
     cli.send_message(&session, "hello").await;
@@ -121,8 +100,7 @@ async fn a_request_that_is_canceled_while_the_completed_requests_are_loaded_is_a
     let (reply, bursts) = request_between_bursts(&world, &mut sender, &busy, &session).await;
     assert_eq!(world.db.held_result_count(), 1);
     cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     reply.reply().await.ok();
     assert_all_stored(&mut sender, bursts).await;
     let record = world.get_session(&session).await;
@@ -137,24 +115,20 @@ async fn no_event_of_a_merged_session_follows_its_removal_and_the_other_session_
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
     let call = runner.next_call().await;
-    let new = world.create_session("/code#2").await;
-    let mut cli = world.live_cli(&new).await;
+    let (new, mut cli) = world.active_session("/code#2").await;
     run_until_idle().await;
     world.db.hold_results(BatchKind::Writes);
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the merge is being written");
+    assert_eq!(world.held_results().await, 1, "the merge is being written");
     let renames = [&old, &new].map(|id| world.start("PATCH", &format!("/api/sessions/{id}"), r#"{"name":"late"}"#));
     let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": {"n": 1}}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
     let [rename_old, rename_new] = renames;
     rename_old.reply().await.assert_error(404, "session_not_found");
     rename_new.reply().await.ok();
     assert_eq!(cli.wait_for_ack(state).await["result"], "success");
-    let record = world.get_session(&new).await;
-    assert_eq!((&record["metadata"]["name"], &record["agentState"]["n"]), (&json!("late"), &json!(1)));
+    assert_eq!(pick(&world.get_session(&new).await, ["metadata/name", "agentState/n"]), json!(["late", 1]));
     let mut removed = false;
     for event in web.events().await {
         let is_of_old = event["sessionId"] == old.as_str();
@@ -173,31 +147,25 @@ async fn a_request_for_the_tag_of_a_session_that_is_being_merged_creates_a_new_s
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
     let call = runner.next_call().await;
-    let new = world.create_session("/code#2").await;
-    let _cli = world.live_cli(&new).await;
+    let (new, _cli) = world.active_session("/code#2").await;
     run_until_idle().await;
     world.db.hold_results(BatchKind::Writes);
     runner.respond(&call, &json!({"success": true, "sessionId": new}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the merge is being written");
+    assert_eq!(world.held_results().await, 1, "the merge is being written");
     let body = json!({"tag": "/code", "metadata": {"path": "/code", "host": "h"}});
     let created = world.start("POST", "/cli/sessions", body.to_string());
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(resumed.reply().await.ok()["sessionId"], new.as_str());
     let id = created.reply().await.ok()["session"]["id"].clone();
     assert_ne!(id, old.as_str());
     assert_ne!(id, new.as_str());
     let is_of_old = |event: &serde_json::Value| event["sessionId"] == old.as_str();
-    let last = web.events().await.into_iter().rfind(is_of_old).unwrap();
-    assert_eq!(last["type"], "session-removed");
+    assert_eq!(web.events().await.into_iter().rfind(is_of_old).unwrap()["type"], "session-removed");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut sender = world.live_cli(&session).await;
+    let (world, session, mut sender) = live_session().await;
     let mut other = world.cli(&session).await;
     let mut unrelated = world.bare_cli().await;
     run_until_idle().await;
@@ -212,8 +180,7 @@ async fn the_clis_that_may_have_missed_an_uncertain_commit_are_disconnected() {
     world.db.repair();
     // The message is stored already, so the repeated message publishes no update. The other CLI has to reconnect and read it.
     assert_eq!(sender.emit_with_ack("message", &message).await["seq"], 1);
-    let page = world.get(&format!("/cli/sessions/{session}/messages")).await.ok();
-    assert_eq!(page["messages"][0]["content"]["n"], 1);
+    assert_eq!(world.get(&format!("/cli/sessions/{session}/messages")).await.ok()["messages"][0]["content"]["n"], 1);
     assert_eq!(unrelated.emit_with_ack("ping", &json!(null)).await, json!({"ok": true}));
     let mut other = world.cli(&session).await;
     sender.send_message(&session, "next").await;
@@ -229,9 +196,7 @@ async fn after_an_uncertain_commit_of_a_merge_all_clients_of_both_sessions_resyn
     let mut web = world.web("all=true").await;
     let resumed = world.start("POST", &format!("/api/sessions/{old}/resume"), "");
     let call = runner.next_call().await;
-    let new = world.create_session("/code#2").await;
-    let mut cli = world.live_cli(&new).await;
-    run_until_idle().await;
+    let (new, mut cli) = world.active_session("/code#2").await;
     drop(web.events().await);
     world.db.lose_response(retryable_error());
     world.db.fail_all(BatchKind::Writes, permanent_error());
@@ -249,9 +214,7 @@ async fn after_an_uncertain_commit_of_a_merge_all_clients_of_both_sessions_resyn
 
 #[tokio::test(start_paused = true)]
 async fn a_commit_is_uncertain_if_its_result_is_lost_and_the_retry_is_refused() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut sender = world.live_cli(&session).await;
+    let (world, session, mut sender) = live_session().await;
     let mut other = world.cli(&session).await;
     run_until_idle().await;
     world.db.lose_response(retryable_error());
@@ -265,10 +228,7 @@ async fn a_commit_is_uncertain_if_its_result_is_lost_and_the_retry_is_refused() 
 
 #[tokio::test(start_paused = true)]
 async fn a_session_whose_archive_was_not_written_before_a_restart_expires() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
-    run_until_idle().await;
+    let (world, session, mut cli) = live_session().await;
     world.db.fail_all(BatchKind::Writes, retryable_error());
     let archived = json!({"path": "/code", "host": "box", "lifecycleState": "archived"});
     cli.emit_for_ack("update-metadata", &json!({"sid": session, "expectedVersion": 1, "metadata": archived}));

@@ -1,11 +1,8 @@
 //! Resuming a session: which machine receives the call, the parameters of the call, and the timeouts.
 
-use crate::support::cli::{Call, Cli, Received, parse_frame};
-use crate::support::merge::{resumable_metadata, resume, success};
-use crate::support::runtime::Frame;
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{RECONNECT_GRACE_MS, World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::cli::{Call, parse_frame};
+use crate::support::merge::{accepted_resume, resumable_metadata, resume, success};
+use crate::support::prelude::*;
 
 /// A resumable session that is not active, and the runner of its machine.
 async fn resumable_session() -> (World, String, Cli) {
@@ -31,11 +28,9 @@ async fn a_resumed_session_keeps_its_id() {
     let params = runner.respond_to_next_call("spawnSession", &json!({"success": true, "sessionId": session})).await;
     let expected = json!({"directory": "/code", "agent": "beta", "sessionId": session, "resumeSessionId": "agent-7"});
     assert_eq!(params, expected);
-    run_until_idle().await;
-    assert!(!reply.is_ready(), "the session is not active yet");
+    assert!(!reply.has_response().await, "the session is not active yet");
     let mut cli = world.cli(&session).await;
-    run_until_idle().await;
-    assert!(!reply.is_ready(), "a connection without a keep-alive does not activate the session");
+    assert!(!reply.has_response().await, "a connection without a keep-alive does not activate the session");
     world.advance(10_000).await;
     cli.send_keep_alive(&world, &session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
@@ -68,8 +63,7 @@ async fn resuming_an_archived_session_unarchives_it() {
     let mut old_cli = world.cli(&session).await;
     old_cli.send_keep_alive(&world, &session).await;
     assert_eq!(world.get_session(&session).await["active"], false);
-    let reply = resume(&world, &session);
-    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    let reply = accepted_resume(&world, &session, &mut runner).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session));
     let detail = world.get_session(&session).await;
@@ -112,40 +106,29 @@ async fn called_runner(world: &World, session: &str, runners: &mut [(&str, &mut 
 async fn the_machine_of_the_session_is_called_or_another_machine_on_the_same_host() {
     let world = World::new();
     let session = world.create_session_with("/code", resumable_metadata()).await;
-    assert_eq!(called_runner(&world, &session, &mut []).await, "none");
+    let call = async |runners: &mut [(&str, &mut Cli)]| called_runner(&world, &session, runners).await;
+    assert_eq!(call(&mut []).await, "none");
     let mut other_host = world.spawner("other-host", "other-box").await;
-    assert_eq!(called_runner(&world, &session, &mut [("other-host", &mut other_host)]).await, "none");
+    assert_eq!(call(&mut [("other-host", &mut other_host)]).await, "none");
     let mut foreign = world.neighbour().spawner("n", "box").await;
     let mut same_host = world.spawner("same-host", "box").await;
-    assert_eq!(
-        called_runner(&world, &session, &mut [("other-host", &mut other_host), ("same-host", &mut same_host)]).await,
-        "same-host",
-        "another machine on the same host is called"
-    );
+    // Another machine on the same host is called.
+    assert_eq!(call(&mut [("other-host", &mut other_host), ("same-host", &mut same_host)]).await, "same-host");
     foreign.socket.assert_no_frames().await;
     let mut own = world.spawner("m", "renamed-box").await;
-    assert_eq!(
-        called_runner(&world, &session, &mut [("same-host", &mut same_host), ("own", &mut own)]).await,
-        "own",
-        "the machine of the session is called"
-    );
+    // The machine of the session is called.
+    assert_eq!(call(&mut [("same-host", &mut same_host), ("own", &mut own)]).await, "own");
     assert_eq!(own.emit_with_ack("rpc-unregister", &json!({"method": "spawnSession"})).await, json!({"ok": true}));
-    assert_eq!(
-        called_runner(&world, &session, &mut [("same-host", &mut same_host), ("own", &mut own)]).await,
-        "same-host",
-        "a machine without spawnSession is not called"
-    );
+    // A machine without spawnSession is not called.
+    assert_eq!(call(&mut [("same-host", &mut same_host), ("own", &mut own)]).await, "same-host");
     same_host.socket.close();
     world.advance(RECONNECT_GRACE_MS).await;
-    assert_eq!(called_runner(&world, &session, &mut [("own", &mut own)]).await, "none");
+    assert_eq!(call(&mut [("own", &mut own)]).await, "none");
     own.register("m:spawnSession").await;
-    assert_eq!(called_runner(&world, &session, &mut [("own", &mut own)]).await, "own");
+    assert_eq!(call(&mut [("own", &mut own)]).await, "own");
     world.advance(45_000).await;
-    assert_eq!(
-        called_runner(&world, &session, &mut [("own", &mut own)]).await,
-        "none",
-        "an offline machine is not called even if its socket is open"
-    );
+    // An offline machine is not called even if its socket is open.
+    assert_eq!(call(&mut [("own", &mut own)]).await, "none");
 }
 
 #[tokio::test(start_paused = true)]
@@ -218,10 +201,7 @@ async fn a_session_without_the_conversation_id_of_its_agent_cannot_be_resumed() 
         let session = world.create_session_with(&format!("/ok{n}"), json!({"flavor": flavor, field: "agent-7"})).await;
         let reply = resume(&world, &session);
         let params = runner.respond_to_next_call("spawnSession", &json!({"success": false})).await;
-        assert_eq!(
-            (&params["agent"], &params["resumeSessionId"]),
-            (&json!(flavor.as_str().unwrap_or("alpha")), &json!("agent-7"))
-        );
+        assert_eq!(pick(&params, ["agent", "resumeSessionId"]), json!([flavor.as_str().unwrap_or("alpha"), "agent-7"]));
         reply.reply().await.assert_error(503, "cli_refused");
     }
 }
@@ -241,8 +221,7 @@ async fn a_resume_fails_if_the_session_is_not_active_within_15_seconds() {
     reply.reply().await.assert_error(504, "resume_failed");
     assert_eq!(world.get_session(&session).await["active"], false);
     runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
-    let reply = resume(&world, &session);
-    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    let reply = accepted_resume(&world, &session, &mut runner).await;
     world.live_cli(&session).await;
     assert_eq!(reply.reply().await.ok(), success(&session), "a failed resume can be repeated");
 }
@@ -289,15 +268,13 @@ async fn archive_from_cli(cli: &mut Cli, session: &str, version: u64) {
     let mut metadata = resumable_metadata();
     let archived = json!({"path": "/code", "host": "box", "lifecycleState": "archived", "archivedBy": "cli"});
     metadata.as_object_mut().unwrap().extend(archived.as_object().unwrap().clone());
-    let update = json!({"sid": session, "expectedVersion": version, "metadata": metadata});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(session, version, &metadata).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_session_that_its_cli_archives_after_a_resume_stays_archived() {
     let (world, session, mut runner) = resumable_session().await;
-    let reply = resume(&world, &session);
-    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    let reply = accepted_resume(&world, &session, &mut runner).await;
     let mut cli = world.live_cli(&session).await;
     reply.reply().await.ok();
     archive_from_cli(&mut cli, &session, 1).await;
@@ -314,12 +291,10 @@ async fn a_session_that_its_cli_archives_after_a_resume_stays_archived() {
 async fn a_keep_alive_that_unarchives_a_session_is_acknowledged_after_the_commit() {
     let (world, session, mut runner) = resumable_session().await;
     world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
-    let reply = resume(&world, &session);
-    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    let reply = accepted_resume(&world, &session, &mut runner).await;
     let mut cli = world.cli(&session).await;
     world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("session-alive", &json!({"sid": session, "time": world.now()}));
-    run_until_idle().await;
     assert_eq!(cli.try_ack(ack).await, None);
     world.db.release_results();
     assert_eq!(cli.wait_for_ack(ack).await, json!({"ok": true}));
@@ -333,13 +308,10 @@ async fn a_cli_that_connects_within_ten_minutes_of_a_failed_resume_unarchives_it
     {
         let (world, session, mut runner) = resumable_session().await;
         world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
-        let reply = resume(&world, &session);
-        runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+        let reply = accepted_resume(&world, &session, &mut runner).await;
         world.advance(ms).await;
         reply.reply().await.assert_error(504, "resume_failed");
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         world.live_cli(&session).await;
         assert_eq!(world.get_session(&session).await["active"], active, "after {ms} ms, {hibernates}");
     }
@@ -348,15 +320,13 @@ async fn a_cli_that_connects_within_ten_minutes_of_a_failed_resume_unarchives_it
 #[tokio::test(start_paused = true)]
 async fn a_resume_succeeds_even_if_a_failed_write_clears_the_cache_during_the_resume() {
     let (world, session, mut runner) = resumable_session().await;
-    let other = world.create_session("/other").await;
-    let mut cli = world.live_cli(&other).await;
+    let (other, mut cli) = world.active_session("/other").await;
     world.hibernate_and_wake().await;
     cli.send_keep_alive(&world, &other).await;
     world.get_session(&session).await;
     world.db.hold_results(BatchKind::Reads);
     let reply = resume(&world, &session);
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the read of the machines is held");
+    assert_eq!(world.held_results().await, 1, "the read of the machines is held");
     world.db.stop_holding();
     world.db.fail(BatchKind::Writes, permanent_error());
     assert_eq!(cli.send_message(&other, "lost").await["ok"], false);
@@ -372,14 +342,11 @@ async fn a_slow_agent_unarchives_its_session_even_after_a_late_session_end_of_th
         let (world, session, mut runner) = resumable_session().await;
         let mut old_cli = world.live_cli(&session).await;
         world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
-        let reply = resume(&world, &session);
-        runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+        let reply = accepted_resume(&world, &session, &mut runner).await;
         world.advance(15_000).await;
         reply.reply().await.assert_error(504, "resume_failed");
         old_cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         world.live_cli(&session).await;
         assert_eq!(world.get_session(&session).await["active"], true, "{hibernates}");
     }
@@ -390,8 +357,7 @@ async fn a_session_that_is_archived_after_a_failed_resume_stays_archived() {
     let (world, session, mut runner) = resumable_session().await;
     let archive = format!("/api/sessions/{session}/archive");
     world.post(&archive, &json!({})).await.ok();
-    let reply = resume(&world, &session);
-    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    let reply = accepted_resume(&world, &session, &mut runner).await;
     world.advance(15_000).await;
     reply.reply().await.assert_error(504, "resume_failed");
     world.post(&archive, &json!({})).await.ok();

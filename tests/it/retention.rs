@@ -1,13 +1,10 @@
 //! Retention: once a day, old messages and old archived sessions are deleted, a batch at each alarm.
 
 use crate::support::merge::{resumable_metadata, resume, success};
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::json;
+use crate::support::prelude::*;
 use session_gateway_hub::hub::core::namespace::quotas::Quotas;
 use session_gateway_hub::hub::core::ports::Runtime as _;
 use session_gateway_hub::limits::BACKGROUND_RETRY_MS;
-use session_gateway_hub::store::DbError;
 
 /// The storage key of the time of the next run.
 const RETENTION: &str = "retention";
@@ -139,8 +136,7 @@ async fn a_run_continues_after_a_crash_and_after_an_outage_of_the_database() {
 #[tokio::test(start_paused = true)]
 async fn the_parts_of_a_large_message_are_deleted_with_it_and_its_bytes_are_free() {
     let world = world_with(Quotas { max_bytes: Some(10_000_000), ..messages(30) });
-    let session = world.create_session("/large").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/large").await;
     assert_eq!(cli.send_message(&session, &"x".repeat(4_000_000)).await["ok"], true);
     assert!(world.hub().usage().await.unwrap().bytes > 4_000_000);
     world.hibernate_and_wake().await;

@@ -1,12 +1,9 @@
 //! Responses of the HTTP routes to valid requests. The tests of invalid requests are in `bad_input`.
 
-use crate::support::World;
 use crate::support::edge::EdgeRequest;
-use crate::support::live_session::live_session;
+use crate::support::prelude::*;
 use crate::support::route_fixture::RouteFixture;
 use crate::support::routes::object_routes;
-use crate::support::runtime::START;
-use serde_json::{Value, json};
 
 #[tokio::test(start_paused = true)]
 async fn sessions_and_machines_of_another_namespace_are_neither_listed_nor_changed() {
@@ -98,8 +95,7 @@ async fn sessions_are_sorted_by_activity_and_then_by_the_last_change() {
 
 #[tokio::test(start_paused = true)]
 async fn a_rename_trims_the_name_and_limits_its_length_and_checks_the_version() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let path = format!("/api/sessions/{session}");
     let rename = async |body: Value| world.request("PATCH", &path, body.to_string()).await;
     assert_eq!(rename(json!({"name": "  one  "})).await.ok(), json!({"ok": true, "metadataVersion": 2}));

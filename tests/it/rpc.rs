@@ -1,11 +1,6 @@
 //! RPC calls from web clients to CLIs: results, registrations, and failures.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::rest::PendingReply;
-use crate::support::sqlite::BatchKind;
-use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// Starts a GET request to a route of a session.
 fn start_get(world: &World, session: &str, route: &str) -> PendingReply {
@@ -54,17 +49,12 @@ async fn slash_commands_are_requested_for_the_agent_of_the_session() {
     let call = cli.next_call().await;
     assert_eq!((call.method.as_str(), &call.params), ("listSlashCommands", &json!({"agent": "gamma"})));
     cli.respond(&call, &json!({"success": false, "error": "no such agent"}));
-    assert_eq!(
-        reply.reply().await.ok(),
-        json!({"success": false, "error": "no such agent"}),
-        "a failure is a result, too"
-    );
+    assert_eq!(reply.reply().await.ok(), json!({"success": false, "error": "no such agent"}), "a failure is a result");
 }
 
 #[tokio::test(start_paused = true)]
 async fn files_are_found_with_ripgrep() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("runRipgrep").await;
+    let (world, session, mut cli) = session_with_methods(&["runRipgrep"]).await;
     let table = [
         ("files", json!(["--files"])),
         ("files?query=", json!(["--files"])),
@@ -84,14 +74,21 @@ async fn files_are_found_with_ripgrep() {
         assert_eq!((&files["success"], &files["files"][0]), (&json!(true), &main));
         assert_eq!(files["files"].as_array().unwrap().len(), 2);
     }
-    let reply = start_get(&world, &session, "files?limit=1");
-    let call = cli.next_call().await;
-    cli.respond(&call, &json!({"success": true, "stdout": "a\nb\nc"}));
-    assert_eq!(reply.reply().await.ok()["files"].as_array().unwrap().len(), 1);
-    let reply = start_get(&world, &session, "files");
-    let call = cli.next_call().await;
-    cli.respond(&call, &json!({"success": false, "error": "rg: not found"}));
-    assert_eq!(reply.reply().await.ok(), json!({"success": false, "error": "rg: not found"}));
+    assert_eq!(
+        cli.complete(start_get(&world, &session, "files?limit=1"), &json!({"success": true, "stdout": "a\nb\nc"}))
+            .await
+            .ok()["files"]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+    assert_eq!(
+        cli.complete(start_get(&world, &session, "files"), &json!({"success": false, "error": "rg: not found"}))
+            .await
+            .ok(),
+        json!({"success": false, "error": "rg: not found"})
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -110,8 +107,7 @@ async fn a_call_of_an_unregistered_method_returns_an_error_result() {
 
 #[tokio::test(start_paused = true)]
 async fn a_call_without_a_response_times_out() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
+    let (world, session, mut cli) = session_with_methods(&["gitStatus"]).await;
     let reply = start_get(&world, &session, "git-status");
     let call = cli.next_call().await;
     assert!(world.rt.alarm().is_some_and(|at| at <= world.now() + RPC_TIMEOUT_MS));
@@ -130,8 +126,7 @@ async fn a_call_without_a_response_times_out() {
 
 #[tokio::test(start_paused = true)]
 async fn a_socket_that_closes_fails_its_calls_and_unregisters_its_methods() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
+    let (world, session, mut cli) = session_with_methods(&["gitStatus"]).await;
     let reply = start_get(&world, &session, "git-status");
     cli.next_call().await;
     cli.socket.close();
@@ -149,10 +144,13 @@ async fn the_last_registration_of_a_method_replaces_the_earlier_registration_per
     let mut second = world.cli(&session).await;
     first.register("gitStatus").await;
     second.register(&format!("{session}:gitStatus")).await;
-    let reply = start_get(&world, &session, "git-status");
-    let call = second.next_call().await;
-    second.respond(&call, &json!({"success": true, "by": "second"}));
-    assert_eq!(reply.reply().await.ok()["by"], "second");
+    assert_eq!(
+        second
+            .complete(start_get(&world, &session, "git-status"), &json!({"success": true, "by": "second"}))
+            .await
+            .ok()["by"],
+        "second"
+    );
     first.emit_with_ack("rpc-unregister", &json!({"method": "gitStatus"})).await;
     let reply = start_get(&world, &session, "git-status");
     second.next_call().await;
@@ -185,10 +183,7 @@ async fn a_method_can_only_be_registered_for_a_session_or_machine_of_the_namespa
         }
     }
     owner.register("readFile").await;
-    let reply = start_get(&world, &session, "file?path=a");
-    let call = owner.next_call().await;
-    owner.respond(&call, &json!({"success": true}));
-    reply.reply().await.ok();
+    owner.complete(start_get(&world, &session, "file?path=a"), &json!({"success": true})).await.ok();
 }
 
 /// A runner may serve many sessions with one socket.
@@ -202,9 +197,7 @@ async fn a_socket_can_register_methods_of_other_sessions_and_machines() {
         runner.register(&name).await;
     }
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         for id in [&session, &other] {
             let reply = start_get(&world, id, "git-status");
             runner.respond_to_next_call(&format!("{id}:gitStatus"), &json!({"success": true, "branch": id})).await;
@@ -232,9 +225,7 @@ async fn a_socket_receives_the_updates_of_the_sessions_and_machines_that_it_serv
     runner.send_keep_alive(&world, &session).await;
     runner.emit_with_ack("machine-alive", &json!({"machineId": "m", "time": world.now()})).await;
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         send("hello").await;
         assert_eq!(runner.next_event("update").await["body"]["t"], "new-message");
         let version = 1 + u64::from(hibernates);
@@ -261,8 +252,7 @@ async fn another_socket_cannot_complete_a_call() {
 
 #[tokio::test(start_paused = true)]
 async fn an_invalid_result_fails_the_call_at_once() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
+    let (world, session, mut cli) = session_with_methods(&["gitStatus"]).await;
     for argument in ["\"not json\"", "[]", "null", "5", "\"[]\"", "\"null\"", "\"{\"", ""] {
         let reply = start_get(&world, &session, "git-status");
         let call = cli.next_call().await;
@@ -279,13 +269,9 @@ async fn an_invalid_result_fails_the_call_at_once() {
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_calls_get_their_own_results_in_any_order() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("readFile").await;
+    let (world, session, mut cli) = session_with_methods(&["readFile"]).await;
     let replies: Vec<PendingReply> = (0..50).map(|n| start_get(&world, &session, &format!("file?path={n}"))).collect();
-    let mut calls = Vec::new();
-    for _ in 0..50 {
-        calls.push(cli.next_call().await);
-    }
+    let calls = each(0..50, async |_| cli.next_call().await).await;
     for call in calls.iter().rev() {
         cli.respond(call, &json!({"success": true, "content": call.params["path"]}));
     }
@@ -340,8 +326,7 @@ async fn the_size_of_an_attachment_is_computed_in_the_encoding_of_the_platform()
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_is_read_on_arrival_even_if_earlier_frames_of_its_socket_wait_for_the_database() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("gitStatus").await;
+    let (world, session, mut cli) = session_with_methods(&["gitStatus"]).await;
     let other = world.create_session("/other").await;
     world.hibernate_and_wake().await;
     let reply = start_get(&world, &session, "git-status");
@@ -349,11 +334,9 @@ async fn an_answer_is_read_on_arrival_even_if_earlier_frames_of_its_socket_wait_
     world.db.hold_results(BatchKind::Reads);
     let waiting = cli.emit_for_ack("message", &json!({"sid": other, "message": "waits for its session"}));
     let queued = cli.emit_for_ack("message", &json!({"sid": session, "message": "is queued behind it"}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     cli.respond(&call, &json!({"success": true, "stdout": ""}));
-    run_until_idle().await;
-    assert!(reply.is_ready(), "the answer is read before the queued frames");
+    assert!(reply.has_response().await, "the answer is read before the queued frames");
     assert_eq!(reply.reply().await.ok(), json!({"success": true, "stdout": ""}));
     assert_eq!(cli.try_ack(waiting).await, None);
     assert_eq!(cli.try_ack(queued).await, None);
@@ -374,16 +357,14 @@ async fn a_malformed_answer_closes_the_socket_after_the_frames_before_it_took_ef
     cli.socket.send("43/cli,1{");
     run_until_idle().await;
     assert!(cli.socket.is_open());
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert!(!cli.socket.is_open());
     assert_eq!(world.db.number("SELECT count(*) FROM messages"), 2, "{queued} is stored, too");
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_ack_ids_of_calls_are_distinct_and_fit_a_signed_32_bit_integer() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("listSkills").await;
+    let (world, session, mut cli) = session_with_methods(&["listSkills"]).await;
     let replies: Vec<PendingReply> = (0..100).map(|_| start_get(&world, &session, "skills")).collect();
     let mut acks = std::collections::BTreeSet::new();
     for _ in 0..100 {
@@ -391,7 +372,5 @@ async fn the_ack_ids_of_calls_are_distinct_and_fit_a_signed_32_bit_integer() {
         assert!(acks.insert(call.ack) && i32::try_from(call.ack).is_ok_and(|ack| ack > 0), "{}", call.ack);
         cli.respond(&call, &json!({"success": true}));
     }
-    for reply in replies {
-        reply.reply().await.ok();
-    }
+    all_ok(replies).await;
 }

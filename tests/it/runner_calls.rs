@@ -1,10 +1,8 @@
 //! Calls to a machine's runner whose results the hub returns unchanged, and forks.
 
-use crate::support::cli::Cli;
 use crate::support::merge::resumable_metadata;
+use crate::support::prelude::*;
 use crate::support::settings::{set_values, settings_of};
-use crate::support::{RPC_TIMEOUT_MS, World};
-use serde_json::{Value, json};
 
 async fn machine_with_method(method: &str) -> (World, Cli) {
     let world = World::new();

@@ -2,23 +2,14 @@
 
 mod installations;
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-
-async fn is_active(world: &World, session: &str) -> bool {
-    world.get_session(session).await["active"].as_bool().unwrap()
-}
+use crate::support::prelude::*;
 
 /// An active session with a pending request. The socket of its runner did not name the session in CONNECT.
 async fn session_of_runner() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut runner = world.bare_cli().await;
     runner.send_keep_alive(&world, &session).await;
-    let state = json!({"requests": {"r": {"tool": "T"}}});
-    assert_eq!(runner.update_agent_state(&session, 1, &state).await["result"], "success");
+    runner.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
     run_until_idle().await;
     (world, session, runner)
 }
@@ -34,9 +25,7 @@ async fn a_session_end_of_another_socket_does_not_end_a_session_that_a_runner_se
         let mut other = world.cli(&session).await;
         world.advance(20_000).await;
         runner.send_keep_alive(&world, &session).await;
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         assert_eq!(other.emit_with_ack("session-end", &session_end(&session)).await, json!({"ok": true}));
         let record = world.get_session(&session).await;
         assert_eq!(record["active"], true, "{hibernates}");
@@ -61,9 +50,9 @@ async fn the_timeout_of_a_session_of_a_runner_continues_after_hibernation() {
     runner.send_keep_alive(&world, &session).await;
     world.hibernate_and_wake().await;
     world.advance(29_000).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     world.advance(3_000).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -74,9 +63,9 @@ async fn a_session_of_a_runner_gets_a_full_timeout_after_a_restart() {
     world.advance(9_000).await;
     world.redeploy();
     world.advance(29_000).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     world.advance(1_000).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -97,7 +86,7 @@ async fn a_call_to_a_session_of_a_runner_waits_for_the_runner_after_a_restart() 
 async fn a_runner_gets_updates_of_a_session_that_has_expired() {
     let (world, session, mut runner) = session_of_runner().await;
     world.advance(31_000).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
     let renamed = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name": "n"}"#);
     renamed.reply().await.ok();
     assert_eq!(runner.next_event("update").await["body"]["t"], "update-session");
@@ -119,17 +108,13 @@ async fn active_sessions_and_machines_replace_inactive_ones_in_the_attachment_of
     let error = runner.next_event("error").await;
     assert_eq!((&error["code"], &error["scope"]), (&json!("too-many-served"), &json!("session")));
     while runner.try_event("error").await.is_some() {}
-    assert!(is_active(&world, &sessions[299]).await, "a keep-alive has an effect even if the attachment is full");
+    assert!(world.is_active(&sessions[299]).await, "a keep-alive has an effect even if the attachment is full");
     world.advance(31_000).await;
     for n in 0..300 {
         world.register_machine(&format!("machine-{n:032}")).await;
         runner.emit_with_ack("machine-alive", &json!({"machineId": format!("machine-{n:032}"), "time": 0})).await;
     }
-    assert_eq!(
-        runner.next_event("error").await["scope"],
-        "machine",
-        "the sessions have expired, the machines are online"
-    );
+    assert_eq!(runner.next_event("error").await["scope"], "machine", "the sessions have expired, the machines not");
     while runner.try_event("error").await.is_some() {}
     world.advance(46_000).await;
     runner.send_keep_alive(&world, &sessions[299]).await;
@@ -152,9 +137,7 @@ async fn methods_of_other_sessions_replace_the_methods_of_sessions_that_the_sock
         sessions.push(session);
     }
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         let oldest = world.get(&format!("/api/sessions/{}/git-status", sessions[0])).await.ok();
         assert_eq!(oldest["error"], "No handler registered for gitStatus", "{hibernates}");
         let calling = world.start("GET", &format!("/api/sessions/{}/git-status", sessions[49]), "");
@@ -168,14 +151,11 @@ async fn a_session_that_one_socket_has_ended_expires_if_the_other_socket_shows_n
     for (is_served, hibernates) in [(false, false), (false, true), (true, false), (true, true)] {
         let (world, session, mut first) = live_session().await;
         let mut second = world.live_cli(&session).await;
-        let state = json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}});
-        assert_eq!(first.update_agent_state(&session, 1, &state).await["result"], "success");
+        first.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "x".repeat(1_500_000)}}})).await;
         first.emit_with_ack("session-end", &session_end(&session)).await;
         first.socket.close();
-        assert!(is_active(&world, &session).await);
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        assert!(world.is_active(&session).await);
+        world.hibernate_if(hibernates).await;
         world.advance(20_000).await;
         if is_served {
             second.send_keep_alive(&world, &session).await;
@@ -194,9 +174,9 @@ async fn a_session_ends_when_the_last_of_its_sockets_ends_it() {
     let (world, session, mut first) = live_session().await;
     let mut second = world.live_cli(&session).await;
     first.emit_with_ack("session-end", &session_end(&session)).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
     second.emit_with_ack("session-end", &session_end(&session)).await;
-    assert!(!is_active(&world, &session).await);
+    assert!(!world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -204,7 +184,7 @@ async fn a_session_end_does_not_end_a_session_to_which_another_cli_has_just_conn
     let (world, session, mut first) = live_session().await;
     let _second = world.cli(&session).await;
     first.emit_with_ack("session-end", &session_end(&session)).await;
-    assert!(is_active(&world, &session).await);
+    assert!(world.is_active(&session).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -216,7 +196,7 @@ async fn the_close_of_a_socket_does_not_count_as_activity_of_another_socket() {
     closing.socket.close();
     world.advance(4_000).await;
     first.emit_with_ack("session-end", &session_end(&session)).await;
-    assert!(!is_active(&world, &session).await, "no other socket has shown activity for 32 s");
+    assert!(!world.is_active(&session).await, "no other socket has shown activity for 32 s");
     drop(half_open);
 }
 
@@ -237,12 +217,12 @@ async fn activity_restarts_the_timeout_of_an_active_session_but_does_not_activat
             }
             let last_active_at = world.now();
             world.hibernate_and_wake().await;
-            assert_eq!(is_active(&world, &session).await, is_expected, "{activity}");
+            assert_eq!(world.is_active(&session).await, is_expected, "{activity}");
             assert_eq!(world.get_session(&session).await["activeAt"] == last_active_at, is_expected, "{activity}");
             world.advance(29_000).await;
-            assert_eq!(is_active(&world, &session).await, is_expected, "{activity}");
+            assert_eq!(world.is_active(&session).await, is_expected, "{activity}");
             world.advance(3_000).await;
-            assert!(!is_active(&world, &session).await, "{activity}");
+            assert!(!world.is_active(&session).await, "{activity}");
         }
     }
 }
@@ -253,9 +233,7 @@ async fn an_update_counts_as_activity_when_it_arrives() {
     world.advance(29_000).await;
     world.db.hold_all_results();
     cli.emit("update-state", &json!({"sid": session, "expectedVersion": 1, "agentState": {}}));
-    run_until_idle().await;
     world.advance(5_000).await;
-    world.db.release_results();
-    run_until_idle().await;
-    assert!(is_active(&world, &session).await);
+    world.release_results().await;
+    assert!(world.is_active(&session).await);
 }

@@ -1,21 +1,17 @@
 //! The memory of an isolate in which several namespaces run: its limit, and the share of each namespace.
 
-use crate::support::live_session::live_session;
-use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, retryable_error};
-use serde_json::json;
 use session_gateway_hub::http::extract::MAX_BODY_BYTES;
 use session_gateway_hub::http::response::reserved_bytes;
 use session_gateway_hub::hub::core::sessions::cache::MAX_CACHED_BYTES;
 use session_gateway_hub::memory_budget::{MAX_BUFFER_BYTES, MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
-use std::sync::Arc;
+
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_namespace_works_while_another_namespace_holds_the_pool() {
     let (world, session, mut cli) = live_session().await;
     let quiet = world.neighbour();
-    let quiet_session = quiet.create_session("/quiet").await;
-    let mut quiet_cli = quiet.live_cli(&quiet_session).await;
+    let (quiet_session, mut quiet_cli) = quiet.active_session("/quiet").await;
     run_until_idle().await;
     let before = world.held_bytes();
     world.db.hold_results(BatchKind::Writes);
@@ -36,8 +32,7 @@ async fn a_namespace_works_while_another_namespace_holds_the_pool() {
     let message = json!({"sid": quiet_session, "message": "x".repeat(NAMESPACE_SHARE_BYTES / 8)});
     let acks = [0, 1].map(|_| quiet_cli.emit_for_ack("message", &message));
     let path = format!("/api/sessions/{quiet_session}/messages");
-    let request = quiet.start("POST", &path, r#"{"text":"hello"}"#);
-    run_until_idle().await;
+    let request = quiet.start_and_run("POST", &path, r#"{"text":"hello"}"#).await;
     assert!(world.held_bytes() <= MAX_BUFFER_BYTES);
     world.db.release_results();
     for ack in acks {
@@ -59,9 +54,7 @@ async fn the_memory_of_a_body_is_released_during_the_request_if_no_handler_reads
         let memory = world.hub().reserve_memory(MAX_BODY_BYTES).unwrap();
         let body = reserved_bytes(vec![b' '; MAX_BODY_BYTES].into(), Arc::new(memory));
         world.db.hold_results(BatchKind::Reads);
-        let request = world.start(method, &format!("/api/sessions/{session}{path}"), body);
-        run_until_idle().await;
-        assert!(!request.is_ready());
+        assert!(!world.start(method, &format!("/api/sessions/{session}{path}"), body).has_response().await);
         assert!(world.held_bytes() < before + MAX_BODY_BYTES, "{method} {path}");
         world.db.release_results();
     }
@@ -69,18 +62,16 @@ async fn the_memory_of_a_body_is_released_during_the_request_if_no_handler_reads
 
 #[tokio::test(start_paused = true)]
 async fn keep_alives_and_small_calls_need_no_free_memory() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("abort").await;
+    let (world, session, mut cli) = session_with_methods(&["abort"]).await;
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let mut share = Vec::new();
     for bytes in [1_000, 1] {
         share.extend(std::iter::from_fn(|| world.hub().reserve_memory(bytes).ok()));
     }
     cli.send_keep_alive(&world, &session).await;
-    let call = world.start("POST", &format!("/api/sessions/{session}/abort"), "{}");
-    let request = cli.next_call().await;
-    cli.respond(&request, &json!({"success": true}));
-    call.reply().await.ok();
+    cli.complete(world.start("POST", &format!("/api/sessions/{session}/abort"), "{}"), &json!({"success": true}))
+        .await
+        .ok();
     let message = json!({"sid": session, "message": "x".repeat(10_000)});
     assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");
     assert!(cli.socket.is_open());
@@ -106,16 +97,14 @@ async fn the_cache_of_one_namespace_shrinks_for_the_buffers_of_another() {
     assert!(world.held_bytes() <= MAX_POOL_BYTES + 2 * NAMESPACE_SHARE_BYTES);
     assert_eq!(cli.send_message(&session, "a message within the share").await["seq"], 1);
     drop(buffers);
-    let list = world.get("/api/sessions").await.ok();
-    assert_eq!(list["sessions"].as_array().unwrap().len(), tags.len() + 1);
+    assert_eq!(world.get("/api/sessions").await.ok()["sessions"].as_array().unwrap().len(), tags.len() + 1);
 }
 
 #[tokio::test(start_paused = true)]
 async fn frames_are_acknowledged_as_overloaded_while_changes_of_other_namespaces_fill_the_pool() {
     let (world, session, mut cli) = live_session().await;
     let neighbour = world.neighbour();
-    let other = neighbour.create_session("/other").await;
-    let mut other_cli = neighbour.live_cli(&other).await;
+    let (other, mut other_cli) = neighbour.active_session("/other").await;
     run_until_idle().await;
     world.db.hold_results(BatchKind::Writes);
     let large = |session: &str| json!({"sid": session, "message": "x".repeat(1 << 20)});
@@ -126,8 +115,7 @@ async fn frames_are_acknowledged_as_overloaded_while_changes_of_other_namespaces
     }
     assert!(cli.socket.is_open() && other_cli.socket.is_open());
     assert!(world.held_bytes() <= MAX_POOL_BYTES);
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert_eq!(cli.emit_with_ack("message", &large(&session)).await["ok"], true);
 }
 
@@ -135,13 +123,10 @@ async fn frames_are_acknowledged_as_overloaded_while_changes_of_other_namespaces
 async fn two_namespaces_in_a_stall_stay_within_the_limit_together_and_lose_nothing() {
     let (world, session, cli) = live_session().await;
     let neighbour = world.neighbour();
-    let other = neighbour.create_session("/other").await;
-    let other_cli = neighbour.live_cli(&other).await;
+    let (other, other_cli) = neighbour.active_session("/other").await;
     run_until_idle().await;
     let mut sides = [(&world, &session, cli, Vec::new()), (&neighbour, &other, other_cli, Vec::new())];
-    for kind in [BatchKind::Reads, BatchKind::Writes] {
-        world.db.fail_all(kind, retryable_error());
-    }
+    world.db.fail_everything(&retryable_error());
     let large = "x".repeat(1 << 20);
     for _ in 0..30 {
         for (_, session, cli, acks) in &mut sides {
@@ -190,15 +175,13 @@ async fn small_frames_that_wait_for_the_database_stay_within_the_memory() {
     run_until_idle().await;
     assert!(world.held_bytes() <= MAX_BUFFER_BYTES, "{}", world.held_bytes());
     drop(pool);
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_frame_is_overloaded_while_another_namespace_holds_the_pool_and_the_place_of_the_waiting_frame() {
     let (world, session, mut cli) = live_session().await;
-    let other = world.create_session("/other").await;
-    let mut other_cli = world.live_cli(&other).await;
+    let (other, mut other_cli) = world.active_session("/other").await;
     let neighbour = world.neighbour();
     let pool = neighbour.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(1_000).ok()).collect();

@@ -1,11 +1,8 @@
 //! Size limits of values from clients. A value up to the limit is stored and returned unchanged. A value with one byte more is
 //! rejected with an error, and the socket stays open.
 
-use crate::support::live_session::live_session_with_machine;
-use crate::support::rest::Reply;
-use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, parameter_bytes, permanent_error, retryable_error};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
+use crate::support::sqlite::parameter_bytes;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_PART_BYTES};
 use session_gateway_hub::model::event::MAX_EVENT_CONTENT_BYTES;
 use session_gateway_hub::store::memory::MEMORY_RETRY_MS;
@@ -24,7 +21,6 @@ struct SizedValue {
     payload: &'static str,
     /// Required members of the value, as JSON.
     members: &'static str,
-    limit: usize,
     /// The route that returns the value.
     path: &'static str,
     /// JSON pointer to the value in the reply.
@@ -36,7 +32,6 @@ const SIZED_VALUES: [SizedValue; 5] = [
         event: "message",
         payload: r#"{"sid":"$session","message":$value}"#,
         members: "",
-        limit: MAX_CONTENT_BYTES,
         path: "/api/sessions/$session/messages?limit=1",
         pointer: "/messages/0/content",
     },
@@ -44,7 +39,6 @@ const SIZED_VALUES: [SizedValue; 5] = [
         event: "update-metadata",
         payload: r#"{"sid":"$session","expectedVersion":1,"metadata":$value}"#,
         members: r#""path":"/code","host":"box","#,
-        limit: MAX_CONTENT_BYTES,
         path: "/api/sessions/$session",
         pointer: "/session/metadata",
     },
@@ -52,7 +46,6 @@ const SIZED_VALUES: [SizedValue; 5] = [
         event: "update-state",
         payload: r#"{"sid":"$session","expectedVersion":1,"agentState":$value}"#,
         members: "",
-        limit: MAX_CONTENT_BYTES,
         path: "/api/sessions/$session",
         pointer: "/session/agentState",
     },
@@ -60,7 +53,6 @@ const SIZED_VALUES: [SizedValue; 5] = [
         event: "machine-update-metadata",
         payload: r#"{"machineId":"m","expectedVersion":1,"metadata":$value}"#,
         members: "",
-        limit: MAX_CONTENT_BYTES,
         path: "/api/machines/m",
         pointer: "/machine/metadata",
     },
@@ -68,7 +60,6 @@ const SIZED_VALUES: [SizedValue; 5] = [
         event: "machine-update-state",
         payload: r#"{"machineId":"m","expectedVersion":1,"runnerState":$value}"#,
         members: "",
-        limit: MAX_CONTENT_BYTES,
         path: "/api/machines/m",
         pointer: "/machine/runnerState",
     },
@@ -86,25 +77,22 @@ fn contains(reply: &Reply, pointer: &str, value: &str) -> bool {
 #[tokio::test(start_paused = true)]
 async fn values_up_to_the_limit_are_stored_and_one_byte_more_is_rejected() {
     const MORE_THAN_A_ROW: usize = 2_000_001;
-    for SizedValue { event, payload, members, limit, path, pointer } in SIZED_VALUES {
-        let sizes = [100, MORE_THAN_A_ROW, limit].into_iter().filter(|size| *size <= limit);
-        for size in sizes {
+    for SizedValue { event, payload, members, path, pointer } in SIZED_VALUES {
+        let payload = |session: &str, value: &str| payload.replace("$session", session).replace("$value", value);
+        for size in [100, MORE_THAN_A_ROW, MAX_CONTENT_BYTES] {
             let (world, session, mut cli) = live_session_with_machine().await;
             let value = object(members, size);
-            let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
-            let ack = cli.wait_for_ack(ack).await;
+            let ack = cli.emit_raw_with_ack(event, &payload(&session, &value)).await;
             assert!(is_accepted(&ack), "{event} of {size} bytes: {}", &ack.to_string()[..200]);
             // After the hibernation, the value is read from the database.
-            run_until_idle().await;
             world.hibernate_and_wake().await;
             let reply = world.get(&path.replace("$session", &session)).await;
             assert!(contains(&reply, pointer, &value), "{event} of {size} bytes is not returned unchanged");
         }
         let (world, session, mut cli) = live_session_with_machine().await;
         let writes = world.db.write_count();
-        let value = object(members, limit + 1);
-        let ack = cli.emit_raw(event, &payload.replace("$session", &session).replace("$value", &value));
-        let error = cli.wait_for_ack(ack).await;
+        let value = object(members, MAX_CONTENT_BYTES + 1);
+        let error = cli.emit_raw_with_ack(event, &payload(&session, &value)).await;
         assert!(!is_accepted(&error) && error["code"] == "too-large", "{event}: {error}");
         assert_eq!(world.db.write_count(), writes, "{event}: nothing is written");
         assert_eq!(cli.send_message(&session, "after").await["ok"], true, "{event}: the socket stays open");
@@ -116,8 +104,8 @@ async fn the_largest_message_is_returned_by_every_query_and_accepted_as_json_in_
     let (world, session, mut cli) = live_session_with_machine().await;
     let content = object(r#""é\"\\\n":"\u00fc","#, MAX_CONTENT_BYTES);
     cli.send_message(&session, "before").await;
-    let wrapped = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{}}}"#, json!(content)));
-    assert_eq!(cli.wait_for_ack(wrapped).await["seq"], 2);
+    let message = format!(r#"{{"sid":"{session}","message":{}}}"#, json!(content));
+    assert_eq!(cli.emit_raw_with_ack("message", &message).await["seq"], 2);
     cli.send_message(&session, "after").await;
     for path in ["/cli/sessions/$/messages", "/api/sessions/$/messages?afterSeq=1", "/api/sessions/$/messages"] {
         let reads = world.db.read_count();
@@ -143,8 +131,7 @@ async fn a_message_of_maximum_size_waits_until_a_concurrent_message_of_maximum_s
     run_until_idle().await;
     let waiting = second.emit_raw("message", &event);
     let small = second.emit_for_ack("message", &json!({"sid": session, "message": "small"}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(cli.wait_for_ack(first).await["seq"], 1);
     world.advance(MEMORY_RETRY_MS).await;
     assert_eq!(second.wait_for_ack(waiting).await["seq"], 2);
@@ -223,8 +210,7 @@ async fn a_fault_between_the_parts_of_a_message_leaves_no_message_and_its_parts_
     }
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 1);
     assert_eq!(parts(), 6, "the parts of the failed messages are deleted");
-    let page = world.get(&format!("/api/sessions/{session}/messages")).await;
-    assert!(page.text.contains(&object("", 10_000_000)));
+    assert!(world.get(&format!("/api/sessions/{session}/messages")).await.text.contains(&object("", 10_000_000)));
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     world.advance(1_000).await;
@@ -239,8 +225,7 @@ async fn an_event_for_web_clients_has_the_length_of_a_message_instead_of_the_mes
     for size in [MAX_EVENT_CONTENT_BYTES, MAX_EVENT_CONTENT_BYTES + 1, MAX_CONTENT_BYTES] {
         let content = object("", size);
         let whole: Value = serde_json::from_str(&content).unwrap();
-        let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#));
-        let ack = cli.wait_for_ack(ack).await;
+        let ack = cli.emit_raw_with_ack("message", &format!(r#"{{"sid":"{session}","message":{content}}}"#)).await;
         let update = second.next_event("update").await;
         assert!(update["body"]["message"]["content"] == whole, "CLIs receive the whole content");
         // Answers the ping that follows a large frame. The ping after 30 s is answered below.

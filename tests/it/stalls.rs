@@ -1,20 +1,15 @@
 //! Stalls of the database: for 90 s, its calls fail or have no result. Requests and acknowledgements wait. Nothing is lost or
 //! stored twice, and nothing expires. Everything continues within five seconds after the stall.
 
-use crate::support::cli::Cli;
 use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
-use crate::support::live_session::live_session_with_machine;
 use crate::support::merge::texts;
-use crate::support::sqlite::{BatchKind, retryable_error};
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, MAX_QUEUED_BYTES};
-use session_gateway_hub::store::DbError;
 use session_gateway_hub::store::write_queue::MAX_BATCH_BYTES;
 
 const STALL_MS: u64 = 90_000;
 const RECOVERY_MS: u64 = 5_000;
+const CONNECTION_LOST: &str = "D1_ERROR: Network connection lost.";
 
 /// An active session with a pending request and an online machine, its CLI, and a web client.
 struct Fixture {
@@ -27,10 +22,8 @@ struct Fixture {
 impl Fixture {
     async fn new() -> Self {
         let (world, session, mut cli) = live_session_with_machine().await;
-        let state = json!({"requests": {"r": {"tool": "T"}}});
-        assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
+        cli.put_agent_state(&session, 1, &json!({"requests": {"r": {"tool": "T"}}})).await;
         let mut web = world.web("all=true").await;
-        run_until_idle().await;
         web.events().await;
         Self { world, session, cli, web }
     }
@@ -38,6 +31,23 @@ impl Fixture {
     /// Sends a message. Returns the id of its acknowledgement.
     fn send_message(&mut self, text: &str) -> u64 {
         self.cli.emit_for_ack("message", &json!({"sid": self.session, "message": {"text": text}, "localId": text}))
+    }
+
+    /// Sends a message. Returns the acknowledgement.
+    async fn send_and_wait(&mut self, text: &str) -> Value {
+        let ack = self.send_message(text);
+        self.cli.wait_for_ack(ack).await
+    }
+
+    /// The path of the session.
+    fn path(&self) -> String {
+        format!("/api/sessions/{}", self.session)
+    }
+
+    /// Ends the stall, and waits until the hub has recovered.
+    async fn recover(&self) {
+        self.world.db.repair();
+        self.world.advance_in_steps(RECOVERY_MS).await;
     }
 
     /// Advances the clock while the CLI sends keep-alives.
@@ -58,8 +68,7 @@ impl Fixture {
         let events = self.web.events().await;
         let inactive = events.iter().find(|event| event["data"]["active"] == false);
         assert!(inactive.is_none(), "{case}: {inactive:?}");
-        let session = self.world.get_session(&self.session).await;
-        assert_eq!(session["agentState"]["requests"]["r"]["tool"], "T", "{case}");
+        assert_eq!(self.world.get_session(&self.session).await["agentState"]["requests"]["r"]["tool"], "T", "{case}");
         assert!(self.cli.socket.is_open() && self.web.0.is_open(), "{case}");
     }
 
@@ -76,9 +85,7 @@ impl Fixture {
 }
 
 fn fail_all(world: &World, message: &str) {
-    for kind in [BatchKind::Reads, BatchKind::Writes] {
-        world.db.fail_all(kind, DbError::from_message(message.into()));
-    }
+    world.db.fail_everything(&DbError::from_message(message.into()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -87,13 +94,12 @@ async fn after_a_stall_of_90_s_everything_that_waited_succeeds_once_within_5_s()
         let mut fixture = Fixture::new().await;
         fail_all(&fixture.world, error);
         let acks = ["a", "b"].map(|text| fixture.send_message(text));
-        let renamed = fixture.world.start("PATCH", &format!("/api/sessions/{}", fixture.session), r#"{"name":"new"}"#);
+        let renamed = fixture.world.start("PATCH", &fixture.path(), r#"{"name":"new"}"#);
         let listed = fixture.world.start("GET", "/api/sessions", "");
         fixture.advance_with_keep_alives(STALL_MS).await;
         assert!(!renamed.is_ready() && !listed.is_ready(), "{error}");
         assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 0, "{error}");
-        fixture.world.db.repair();
-        fixture.world.advance_in_steps(RECOVERY_MS).await;
+        fixture.recover().await;
         assert!(renamed.is_ready() && listed.is_ready(), "{error}");
         renamed.reply().await.ok();
         assert_eq!(listed.reply().await.ok()["sessions"][0]["metadata"]["name"], "new", "{error}");
@@ -113,15 +119,13 @@ async fn changes_fail_at_once_while_a_limit_of_the_plan_is_reached_and_succeed_l
     for error in LIMITS_REACHED {
         let mut fixture = Fixture::new().await;
         fixture.world.db.fail_all(BatchKind::Writes, DbError::from_message(error.into()));
-        let ack = fixture.send_message("a");
-        assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
-        let path = format!("/api/sessions/{}", fixture.session);
+        assert_eq!(fixture.send_and_wait("a").await["code"], "unavailable");
+        let path = fixture.path();
         let renamed = fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await;
         let body = renamed.assert_error(503, "hub_unavailable");
         assert!(body["error"].as_str().unwrap().starts_with("The database is full"), "{body}");
         fixture.world.db.repair();
-        let ack = fixture.send_message("a");
-        assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1);
+        assert_eq!(fixture.send_and_wait("a").await["seq"], 1);
         assert_eq!(texts(&fixture.world, &fixture.session).await, ["a"]);
     }
 }
@@ -224,10 +228,10 @@ async fn after_two_minutes_waiting_requests_fail_and_a_message_that_is_sent_agai
         if committed {
             fixture.world.db.lose_response(retryable_error());
         }
-        fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+        fail_all(&fixture.world, CONNECTION_LOST);
         let ack = fixture.send_message("a");
         fixture.advance_with_keep_alives(DB_RETRY_PERIOD_MS - 10_000).await;
-        let path = format!("/api/sessions/{}", fixture.session);
+        let path = fixture.path();
         let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
         fixture.advance_with_keep_alives(20_000).await;
         assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
@@ -235,11 +239,9 @@ async fn after_two_minutes_waiting_requests_fail_and_a_message_that_is_sent_agai
         refused.assert_error(503, "hub_unavailable");
         assert!(refused.headers.contains_key("retry-after"));
         fixture.advance_with_keep_alives(120_000).await;
-        fixture.world.db.repair();
-        fixture.world.advance_in_steps(RECOVERY_MS).await;
+        fixture.recover().await;
         fixture.cli = Cli::connect(&fixture.world, json!({"sessionId": fixture.session, "machineId": "m"})).await;
-        let ack = fixture.send_message("a");
-        assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 1, "{committed}");
+        assert_eq!(fixture.send_and_wait("a").await["seq"], 1, "{committed}");
         fixture.advance_with_keep_alives(10_000).await;
         assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 1, "{committed}");
         assert_eq!(fixture.world.db.number("SELECT min(active) FROM sessions"), 1, "{committed}");
@@ -251,15 +253,14 @@ async fn after_two_minutes_waiting_requests_fail_and_a_message_that_is_sent_agai
 async fn an_event_that_was_committed_before_an_outage_is_published_within_5_s_after_it() {
     let mut fixture = Fixture::new().await;
     fixture.world.db.lose_response(retryable_error());
-    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
-    let path = format!("/api/sessions/{}", fixture.session);
+    fail_all(&fixture.world, CONNECTION_LOST);
+    let path = fixture.path();
     let renamed = fixture.world.start("PATCH", &path, r#"{"name":"new"}"#);
     fixture.advance_with_keep_alives(600_000).await;
     renamed.reply().await.assert_error(503, "hub_unavailable");
     let events = fixture.web.events().await;
     assert!(events.iter().all(|event| event["type"] == "heartbeat"), "{events:?}");
-    fixture.world.db.repair();
-    fixture.world.advance_in_steps(RECOVERY_MS).await;
+    fixture.recover().await;
     let events = fixture.web.events().await;
     assert!(events.iter().any(|event| event["data"]["metadata"]["name"] == "new"), "{events:?}");
 }
@@ -271,13 +272,12 @@ async fn committed_data_in_memory_can_be_read_during_a_stall() {
     for path in [format!("/api/sessions/{other}"), "/api/machines".to_owned()] {
         fixture.world.get(&path).await.ok();
     }
-    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    fail_all(&fixture.world, CONNECTION_LOST);
     let ack = fixture.send_message("a");
     run_until_idle().await;
     assert_eq!(fixture.world.get_session(&other).await["id"], other.as_str());
     assert_eq!(fixture.world.get("/api/machines").await.ok()["machines"][0]["id"], "m");
-    fixture.world.db.repair();
-    fixture.world.advance_in_steps(RECOVERY_MS).await;
+    fixture.recover().await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["ok"], true);
 }
 
@@ -287,8 +287,7 @@ async fn rpc_calls_keep_alives_and_live_text_pass_during_a_stall() {
     let session = fixture.session.clone();
     fixture.cli.register("readFile").await;
     let mut subscriber = fixture.world.web(&format!("sessionId={session}")).await;
-    let before = fixture.send_message("before");
-    assert_eq!(fixture.cli.wait_for_ack(before).await["seq"], 1);
+    assert_eq!(fixture.send_and_wait("before").await["seq"], 1);
     fixture.world.db.set_silent(true);
     let waiting = fixture.send_message("waiting");
     fixture.advance_with_keep_alives(30_000).await;
@@ -315,8 +314,7 @@ async fn a_session_whose_keep_alives_wait_for_the_database_does_not_expire() {
     // The CONNECT waits, because the session must be read.
     let mut cli = Cli::start_connect(&fixture.world, &json!({"token": "secret:team", "sessionId": fixture.session}));
     fixture.world.advance_in_steps(STALL_MS).await;
-    fixture.world.db.repair();
-    fixture.world.advance_in_steps(RECOVERY_MS).await;
+    fixture.recover().await;
     assert!(cli.socket.is_open());
     assert_eq!(cli.emit_with_ack("ping", &Value::Null).await["ok"], true);
     fixture.world.advance_in_steps(20_000).await;
@@ -335,7 +333,6 @@ async fn timeouts_that_restart_after_a_stall_survive_hibernation() {
     fixture.cli.socket.close();
     fixture.world.advance_in_steps(STALL_MS).await;
     fixture.world.db.release_results();
-    run_until_idle().await;
     fixture.world.hibernate_and_wake().await;
     fixture.world.advance_in_steps(15_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
@@ -346,7 +343,7 @@ async fn timeouts_that_restart_after_a_stall_survive_hibernation() {
 #[tokio::test(start_paused = true)]
 async fn timeouts_wait_until_an_unreachable_database_answers_a_probe() {
     let mut fixture = Fixture::new().await;
-    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    fail_all(&fixture.world, CONNECTION_LOST);
     let ack = fixture.send_message("a");
     fixture.advance_with_keep_alives(130_000).await;
     assert_eq!(fixture.cli.wait_for_ack(ack).await["code"], "unavailable");
@@ -357,19 +354,14 @@ async fn timeouts_wait_until_an_unreachable_database_answers_a_probe() {
     fixture.world.advance_in_steps(25_000).await;
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
     fixture.world.advance_in_steps(45_000).await;
-    assert_eq!(
-        fixture.world.db.number("SELECT active FROM sessions"),
-        0,
-        "no client was needed to notice the recovery"
-    );
+    assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 0, "noticed without a client");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_object_that_is_reset_during_a_stall_loses_only_unacknowledged_messages() {
     let mut fixture = Fixture::new().await;
-    let before = fixture.send_message("before");
-    assert_eq!(fixture.cli.wait_for_ack(before).await["seq"], 1);
-    fail_all(&fixture.world, "D1_ERROR: Network connection lost.");
+    assert_eq!(fixture.send_and_wait("before").await["seq"], 1);
+    fail_all(&fixture.world, CONNECTION_LOST);
     fixture.send_message("a");
     fixture.advance_with_keep_alives(40_000).await;
     fixture.world.redeploy();
@@ -378,11 +370,9 @@ async fn an_object_that_is_reset_during_a_stall_loses_only_unacknowledged_messag
         &json!({"token": "secret:team", "sessionId": fixture.session, "machineId": "m"}),
     );
     fixture.world.advance_in_steps(50_000).await;
-    fixture.world.db.repair();
-    fixture.world.advance_in_steps(RECOVERY_MS).await;
+    fixture.recover().await;
     fixture.cli = again;
-    let ack = fixture.send_message("a");
-    assert_eq!(fixture.cli.wait_for_ack(ack).await["seq"], 2);
+    assert_eq!(fixture.send_and_wait("a").await["seq"], 2);
     assert_eq!(texts(&fixture.world, &fixture.session).await.last().map(String::as_str), Some("a"));
     assert_eq!(fixture.world.db.number("SELECT count(*) FROM messages"), 2);
     assert_eq!(fixture.world.db.number("SELECT active FROM sessions"), 1);
@@ -399,13 +389,12 @@ async fn if_40_mb_are_queued_more_changes_are_overloaded_and_the_queued_changes_
         acks.push(fixture.cli.emit_for_ack("message", &payload));
         run_until_idle().await;
     }
-    let path = format!("/api/sessions/{}", fixture.session);
+    let path = fixture.path();
     let refused = fixture.world.request("PATCH", &path, r#"{"name":"new"}"#).await;
     refused.assert_error(503, "overloaded");
     assert!(refused.headers.contains_key("retry-after"));
     fixture.advance_with_keep_alives(STALL_MS).await;
-    fixture.world.db.repair();
-    fixture.world.advance_in_steps(RECOVERY_MS).await;
+    fixture.recover().await;
     let mut stored = 0;
     for ack in acks {
         let ack = fixture.cli.wait_for_ack(ack).await;

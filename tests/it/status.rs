@@ -1,10 +1,7 @@
 //! What an operator sees of a namespace: its status and its metrics.
 
-use crate::support::World;
-use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
+use crate::support::prelude::*;
 use crate::support::worker_edge::{edge, head, respond, route, with_token};
-use serde_json::{Value, json};
 use session_gateway_hub::http::edge::{Action, MetricsToken, RequestHead};
 
 const METRICS_TOKEN: &str = "a-token-for-metrics";
@@ -45,8 +42,7 @@ async fn the_status_counts_what_the_namespace_has_and_names_its_versions() {
 #[tokio::test(start_paused = true)]
 async fn the_status_shows_the_latest_faults_without_any_content() {
     let world = World::new();
-    let session = world.create_session("/one").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/one").await;
     world.db.fail(BatchKind::Writes, permanent_error());
     cli.send_message(&session, "a secret").await;
     run_until_idle().await;
@@ -61,8 +57,7 @@ async fn the_status_shows_the_latest_faults_without_any_content() {
 #[tokio::test(start_paused = true)]
 async fn calls_commits_events_and_sockets_are_in_the_metrics() {
     let world = World::new();
-    let session = world.create_session("/one").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/one").await;
     world.get(&format!("/api/sessions/{session}/git-status")).await.ok();
     let _web = world.web("all=true").await;
     let commits = metric(&world, r#"hub_commits_total{outcome="written"}"#);
@@ -80,8 +75,7 @@ async fn calls_commits_events_and_sockets_are_in_the_metrics() {
 async fn changes_that_wait_for_the_database_are_in_the_gauges_and_hold_memory_until_they_are_written() {
     let world = World::new();
     let neighbour = world.neighbour();
-    let session = world.create_session("/one").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/one").await;
     let gauges = |world: &World| {
         ["hub_queued_bytes", r#"hub_held_bytes{of="namespace"}"#, r#"hub_held_bytes{of="isolate"}"#]
             .map(|name| metric(world, name))
@@ -118,8 +112,7 @@ async fn a_query_that_is_repeated_after_a_fault_is_a_retry_in_the_metrics() {
 async fn the_data_points_have_the_changes_once_and_the_gauges_of_the_text_in_its_order() {
     let world = World::new();
     assert!(world.hub().take_metrics().is_none(), "nothing has happened");
-    let session = world.create_session("/one").await;
-    let _cli = world.live_cli(&session).await;
+    let (_, _cli) = world.active_session("/one").await;
     let (hash, points) = world.hub().take_metrics().unwrap();
     assert_eq!(status(&world).await["hash"], hash.as_str());
     let text = world.hub().metrics_text();

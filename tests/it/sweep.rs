@@ -1,8 +1,8 @@
 //! Sweeps: each alarm deletes a batch of the messages of deleted sessions.
 
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
 use session_gateway_hub::limits::BACKGROUND_RETRY_MS;
+
+use crate::support::prelude::*;
 
 /// The storage key of a sweep that has not ended.
 const SWEEP: &str = "sweep";
@@ -31,17 +31,14 @@ async fn a_session_that_was_deleted_during_a_sweep_is_swept_even_after_a_restart
     assert_eq!(world.db.held_result_count(), 1, "the first sweep, which finds nothing else to delete");
 
     let deleted = world.start("DELETE", &format!("/api/sessions/{large}"), "");
-    run_until_idle().await;
-    world.db.release_result(1);
+    world.release_result(1).await;
     deleted.reply().await.ok();
     world.fire_alarm_at(world.now() + 1).await;
     assert_eq!(world.db.held_result_count(), 1, "sweeps do not overlap");
-    world.db.release_result(0);
-    run_until_idle().await;
+    world.release_result(0).await;
     assert!(world.rt.stored_entries().contains_key(SWEEP));
     world.fire_alarm_at(world.now() + 1).await;
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert_eq!(message_count(&world), 7_000);
 
     world.restart();
@@ -58,8 +55,7 @@ async fn a_sweep_pauses_four_times_as_long_as_a_batch_took() {
     world.db.hold_results(BatchKind::Writes);
     world.fire_alarm_at(world.now() + 1).await;
     world.rt.set_now(world.now() + 700);
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     assert_eq!((message_count(&world), world.rt.alarm()), (1_000, Some(world.now() + 2_800)));
     world.advance(2_800).await;
     assert_eq!(message_count(&world), 0);

@@ -1,15 +1,29 @@
 //! To-do lists: the hub extracts them from agent messages, returns them in sessions and events, and searches older messages for
 //! them.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 async fn send_message(cli: &mut Cli, session: &str, message: &Value) {
     let ack = cli.emit_with_ack("message", &json!({"sid": session, "message": message})).await;
     assert_eq!(ack["ok"], true, "{message}");
+}
+
+/// Sends a to-do list with this name.
+async fn send_list(cli: &mut Cli, session: &str, name: &str) {
+    send_message(cli, session, &agent_message(output_content(todo_list(name)))).await;
+}
+
+async fn todos(world: &World, session: &str) -> Value {
+    world.get_session(session).await["todos"].clone()
+}
+
+/// The progress of the first session in the list.
+async fn progress(world: &World) -> Value {
+    world.get("/api/sessions").await.ok()["sessions"][0]["todoProgress"].clone()
+}
+
+fn counts(completed: u64, total: u64) -> Value {
+    json!({"completed": completed, "total": total})
 }
 
 fn todo_list(name: &str) -> Value {
@@ -62,83 +76,67 @@ fn list_messages() -> Vec<(String, Value)> {
 
 #[tokio::test(start_paused = true)]
 async fn a_todo_list_in_any_format_is_stored_in_the_session_and_published() {
-    let (world, session, mut cli) = live_session().await;
-    let mut web = world.web("all=true").await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
     for (name, message) in list_messages() {
         send_message(&mut cli, &session, &message).await;
-        assert_eq!(world.get_session(&session).await["todos"], todo_list(&name), "{name}");
+        assert_eq!(todos(&world, &session).await, todo_list(&name), "{name}");
         let event = web.next_event_of("session-updated").await;
         assert_eq!((&event["sessionId"], &event["data"]["todos"]), (&json!(session), &todo_list(&name)), "{name}");
-        let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-        assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}), "{name}");
+        assert_eq!(progress(&world).await, counts(1, 3), "{name}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_newer_todo_list_replaces_the_older_list_even_if_the_newer_list_is_empty() {
     let (world, session, mut cli) = live_session().await;
-    assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["todoProgress"], Value::Null);
+    assert_eq!(progress(&world).await, Value::Null);
     assert_eq!(world.get_session(&session).await.get("todos"), None);
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("first")))).await;
+    send_list(&mut cli, &session, "first").await;
     send_message(&mut cli, &session, &agent_message(plan_content("beta", todo_list("second")))).await;
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("second"));
+    assert_eq!(todos(&world, &session).await, todo_list("second"));
     send_message(&mut cli, &session, &agent_message(output_content(json!([])))).await;
-    assert_eq!(world.get_session(&session).await["todos"], json!([]));
-    let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-    assert_eq!(summary["todoProgress"], json!({"completed": 0, "total": 0}));
+    assert_eq!(todos(&world, &session).await, json!([]));
+    assert_eq!(progress(&world).await, counts(0, 0));
 }
 
 #[tokio::test(start_paused = true)]
 async fn messages_without_a_valid_todo_list_do_not_change_the_stored_list() {
-    let (world, session, mut cli) = live_session().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
+    let (world, session, mut cli, mut web) = watched_session("all=true").await;
+    send_list(&mut cli, &session, "valid").await;
     send_message(&mut cli, &session, &agent_message(tool_call_content("zeta", todo_list("an unknown type's")))).await;
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"));
+    assert_eq!(todos(&world, &session).await, todo_list("valid"));
+    web.events().await;
     let text = agent_message(output_content(todo_list("forged"))).to_string();
     world.post(&format!("/api/sessions/{session}/messages"), &json!({"text": text})).await.ok();
-    assert_eq!(
-        world.get_session(&session).await["todos"],
-        todo_list("valid"),
-        "messages from the web are not searched"
-    );
+    assert_eq!(todos(&world, &session).await, todo_list("valid"), "messages from the web are not searched");
+    web.0.assert_no_frames().await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_todo_list_is_persisted_with_its_message() {
     let (world, session, mut cli) = live_session().await;
     let writes = world.db.write_count();
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
+    send_list(&mut cli, &session, "valid").await;
     assert_eq!(world.db.write_count(), writes + 1, "the list and the message are one batch");
     world.hibernate_and_wake().await;
-    let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-    assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}));
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("valid"));
+    assert_eq!(progress(&world).await, counts(1, 3));
+    assert_eq!(todos(&world, &session).await, todo_list("valid"));
     world.db.fail(BatchKind::Writes, permanent_error());
-    let ack = cli
-        .emit_with_ack("message", &json!({"sid": session, "message": agent_message(output_content(todo_list("lost")))}))
-        .await;
-    assert_eq!(ack["ok"], false);
-    assert_eq!(
-        world.get_session(&session).await["todos"],
-        todo_list("valid"),
-        "the list of a message that was not written is dropped"
-    );
+    let lost = json!({"sid": session, "message": agent_message(output_content(todo_list("lost")))});
+    assert_eq!(cli.emit_with_ack("message", &lost).await["ok"], false);
+    assert_eq!(todos(&world, &session).await, todo_list("valid"), "the list of an unwritten message is dropped");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_todo_list_over_the_size_limit_is_ignored_but_its_message_is_stored() {
     let (world, session, mut cli) = live_session().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("valid")))).await;
+    send_list(&mut cli, &session, "valid").await;
     let oversized: Vec<Value> = (0..5_000).map(|n| json!({"content": format!("{n}{}", "x".repeat(80))})).collect();
     send_message(&mut cli, &session, &agent_message(output_content(json!(oversized)))).await;
     let record = world.get_session(&session).await;
     assert_eq!((&record["seq"], &record["todos"]), (&json!(2), &todo_list("valid")));
     clear_stored_todos(&world).await;
-    assert_eq!(
-        world.get_session(&session).await["todos"],
-        todo_list("valid"),
-        "the search ignores the oversized list, too"
-    );
+    assert_eq!(todos(&world, &session).await, todo_list("valid"), "the search ignores the oversized list, too");
 }
 
 /// Clears the stored lists and hibernates the hub. Sessions that an older version of the hub wrote have no stored list.
@@ -152,27 +150,17 @@ async fn clear_stored_todos(world: &World) {
 async fn the_messages_of_a_session_without_a_stored_todo_list_are_searched_on_first_access() {
     for (name, message) in list_messages() {
         let (world, session, mut cli) = live_session().await;
-        send_message(&mut cli, &session, &agent_message(output_content(todo_list("older")))).await;
+        send_list(&mut cli, &session, "older").await;
         send_message(&mut cli, &session, &message).await;
-        send_message(
-            &mut cli,
-            &session,
-            &json!({"role": "agent", "content": {"type": "text", "text": "no \"plan\" here"}}),
-        )
-        .await;
-        send_message(
-            &mut cli,
-            &session,
-            &agent_message(tool_call_content("zeta", todo_list("newer, but of an unknown type"))),
-        )
-        .await;
+        let text = json!({"role": "agent", "content": {"type": "text", "text": "no \"plan\" here"}});
+        send_message(&mut cli, &session, &text).await;
+        let unknown = tool_call_content("zeta", todo_list("newer, but of an unknown type"));
+        send_message(&mut cli, &session, &agent_message(unknown)).await;
         clear_stored_todos(&world).await;
-        assert_eq!(world.get_session(&session).await["todos"], todo_list(&name), "{name}");
-        let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-        assert_eq!(summary["todoProgress"], json!({"completed": 1, "total": 3}), "{name}");
+        assert_eq!(todos(&world, &session).await, todo_list(&name), "{name}");
+        assert_eq!(progress(&world).await, counts(1, 3), "{name}");
         world.hibernate_and_wake().await;
-        let summary = world.get("/api/sessions").await.ok()["sessions"][0].clone();
-        assert_eq!(summary["todoProgress"]["total"], 3, "the list that was found is stored: {name}");
+        assert_eq!(progress(&world).await["total"], 3, "the list that was found is stored: {name}");
     }
 }
 
@@ -192,19 +180,19 @@ async fn the_messages_of_a_session_without_any_todo_list_are_searched_once() {
 #[tokio::test(start_paused = true)]
 async fn the_search_finds_a_todo_list_before_many_messages_that_contain_its_keywords() {
     let (world, session, mut cli) = live_session().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("oldest")))).await;
+    send_list(&mut cli, &session, "oldest").await;
     for n in 0..120 {
         let text = json!({"role": "agent", "content": {"type": "text", "text": n}, "meta": {"permissionMode": "plan"}});
         send_message(&mut cli, &session, &text).await;
     }
     clear_stored_todos(&world).await;
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("oldest"));
+    assert_eq!(todos(&world, &session).await, todo_list("oldest"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_failed_search_for_a_todo_list_is_repeated() {
     let (world, session, mut cli) = live_session().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
+    send_list(&mut cli, &session, "found").await;
     clear_stored_todos(&world).await;
     // Loads the session, so that the next read is the search.
     cli.update_agent_state(&session, 1, &json!({})).await;
@@ -214,13 +202,13 @@ async fn a_failed_search_for_a_todo_list_is_repeated() {
     if first.status != 503 {
         assert_eq!(first.ok()["session"]["todos"], todo_list("found"));
     }
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("found"));
+    assert_eq!(todos(&world, &session).await, todo_list("found"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn concurrent_requests_during_a_search_all_return_the_todo_list() {
     let (world, session, mut cli) = live_session().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("found")))).await;
+    send_list(&mut cli, &session, "found").await;
     clear_stored_todos(&world).await;
     cli.update_agent_state(&session, 1, &json!({})).await;
     world.db.hold_results(BatchKind::Reads);
@@ -235,17 +223,16 @@ async fn concurrent_requests_during_a_search_all_return_the_todo_list() {
 #[tokio::test(start_paused = true)]
 async fn a_todo_list_that_arrives_during_the_search_replaces_the_list_that_the_search_finds() {
     let (world, session, mut cli) = live_session().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("old")))).await;
+    send_list(&mut cli, &session, "old").await;
     clear_stored_todos(&world).await;
     cli.update_agent_state(&session, 1, &json!({})).await;
     world.db.hold_results(BatchKind::Reads);
-    let read = world.start("GET", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
-    send_message(&mut cli, &session, &agent_message(output_content(todo_list("new")))).await;
+    let read = world.start_and_run("GET", &format!("/api/sessions/{session}"), "").await;
+    send_list(&mut cli, &session, "new").await;
     world.db.release_results();
     assert_eq!(read.reply().await.ok()["session"]["todos"], todo_list("new"));
     world.hibernate_and_wake().await;
-    assert_eq!(world.get_session(&session).await["todos"], todo_list("new"));
+    assert_eq!(todos(&world, &session).await, todo_list("new"));
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,10 +1,9 @@
 //! Uploads in chunks to CLIs that announce `upload-chunks`.
 
-use crate::support::cli::{Call, Cli};
-use crate::support::{RPC_TIMEOUT_MS, World, run_until_idle};
+use crate::support::cli::Call;
+use crate::support::prelude::*;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::config::UploadConfig;
 use session_gateway_hub::hub::core::ports::UploadFault;
 use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -22,8 +21,7 @@ async fn connect(world: &World, session: &str) -> Cli {
 }
 
 async fn session_with_chunks() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let cli = connect(&world, &session).await;
     run_until_idle().await;
     (world, session, cli)
@@ -202,9 +200,7 @@ async fn at_most_eight_uploads_of_a_namespace_are_in_progress_at_a_time() {
     for call in &calls[1..] {
         cli.respond(call, &json!({"success": true}));
     }
-    for upload in uploads {
-        upload.reply().await.ok();
-    }
+    all_ok(uploads).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,27 +1,20 @@
 //! Uploads: validation, the call to the CLI, and failed transfers.
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
-use crate::support::runtime::Frame;
-use crate::support::{RECONNECT_GRACE_MS, RPC_TIMEOUT_MS, World, run_until_idle};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::config::UploadConfig;
 use session_gateway_hub::hub::core::ports::UploadFault;
 
+use crate::support::prelude::*;
+
 /// An active session whose CLI accepts uploads.
 async fn world_with_upload_session() -> (World, String, Cli) {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("uploadFile").await;
-    cli.register("deleteUploadFile").await;
-    (world, session, cli)
+    session_with_methods(&["uploadFile", "deleteUploadFile"]).await
 }
 
 /// A session of a world, and its CLI, which accepts uploads.
 async fn upload_session_in(world: &World) -> (String, Cli) {
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code").await;
     cli.register("uploadFile").await;
     (session, cli)
 }
@@ -65,10 +58,12 @@ async fn an_empty_file_is_accepted_and_an_error_result_of_the_cli_is_returned() 
 #[tokio::test(start_paused = true)]
 async fn the_length_limit_of_a_file_name_is_in_code_points() {
     let (world, session, mut cli) = world_with_upload_session().await;
-    let upload = world.start_upload_with_body(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string());
-    let request = cli.next_call().await;
-    cli.respond(&request, &json!({"success": true}));
-    upload.reply().await.ok();
+    cli.complete(
+        world.start_upload_with_body(&path(&session), &body(&"\u{1f600}".repeat(255), b"x").to_string()),
+        &json!({"success": true}),
+    )
+    .await
+    .ok();
 }
 
 #[tokio::test(start_paused = true)]

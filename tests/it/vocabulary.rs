@@ -1,10 +1,7 @@
 //! Deployments with a `VOCABULARY`: aliases that CLIs use for agents, models and methods.
 
-use crate::support::cli::Cli;
 use crate::support::permissions::{ALL_MODES, ALPHA, GAMMA};
-use crate::support::rest::{PendingReply, Reply};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 const VOCABULARY: &str = r#"{
     "agents": {"zeta-coder": "alpha", "eta": "gamma", "zeta-classic": "alpha"},
@@ -21,8 +18,7 @@ const VOCABULARY: &str = r#"{
 
 /// Returns an active session of this flavor, and its CLI.
 async fn session_of_flavor(world: &World, flavor: Value) -> (String, Cli) {
-    let session = world.create_session_with(&format!("/code/{flavor}"), json!({"flavor": flavor})).await;
-    let cli = world.live_cli(&session).await;
+    let (session, cli) = world.active_session_with(&format!("/code/{flavor}"), json!({"flavor": flavor})).await;
     (session, cli)
 }
 
@@ -70,11 +66,7 @@ async fn a_session_whose_flavor_is_an_alias_accepts_the_permission_modes_of_that
                 assert_eq!(reply.assert_error(400, "invalid_field")["field"], "mode", "{flavor} {mode}");
             }
         }
-        assert_eq!(
-            world.get_session(&session).await["metadata"]["flavor"],
-            flavor,
-            "the flavor is stored as the CLI wrote it"
-        );
+        assert_eq!(world.get_session(&session).await["metadata"]["flavor"], flavor, "as the CLI wrote it");
     }
 }
 
@@ -116,8 +108,7 @@ async fn modes_and_models_are_stored_under_the_name_that_the_cli_used() {
     let alive = json!({"sid": session, "time": world.now(), "permissionMode": "plan", "modelMode": "thorough"});
     cli.emit_with_ack("session-alive", &alive).await;
     world.hibernate_and_wake().await;
-    let record = world.get_session(&session).await;
-    assert_eq!((&record["permissionMode"], &record["modelMode"]), (&json!("plan"), &json!("thorough")));
+    assert_eq!(pick(&world.get_session(&session).await, ["permissionMode", "modelMode"]), json!(["plan", "thorough"]));
     let metadata = json!({"path": "/code/created", "host": "box", "flavor": "zeta-coder"});
     let created =
         world.post("/cli/sessions", &json!({"tag": "created", "metadata": metadata, "model": "swift"})).await.ok();
@@ -133,10 +124,8 @@ async fn a_decision_accepts_the_modes_of_the_agent_and_is_sent_under_the_registe
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "acceptEdits"})).reply().await;
     assert_eq!(reply.assert_error(400, "invalid_field")["field"], "mode");
     let reply = post(&world, &session, "permissions/r/approve", &json!({"mode": "ask"}));
-    assert_eq!(
-        cli.respond_to_next_call("decide", &json!({})).await,
-        json!({"id": "r", "approved": true, "mode": "ask"})
-    );
+    let params = cli.respond_to_next_call("decide", &json!({})).await;
+    assert_eq!(params, json!({"id": "r", "approved": true, "mode": "ask"}));
     assert_eq!(reply.reply().await.ok(), json!({"ok": true}));
     let completed = world.get_session(&session).await["agentState"]["completedRequests"]["r"].clone();
     assert_eq!((&completed["status"], &completed["mode"]), (&json!("approved"), &json!("ask")));
@@ -151,10 +140,8 @@ async fn a_call_is_sent_under_the_name_that_the_cli_registered() {
     for name in ["git-status", "gitStatus", scoped_alias.as_str(), scoped_name.as_str()] {
         cli.register(name).await;
         let call = get(&world, &session, "git-status");
-        assert_eq!(
-            cli.respond_to_next_call(name, &json!({"success": true})).await,
-            json!({"cwd": "/code/\"zeta-coder\""})
-        );
+        let params = cli.respond_to_next_call(name, &json!({"success": true})).await;
+        assert_eq!(params, json!({"cwd": "/code/\"zeta-coder\""}));
         assert_eq!(call.reply().await.ok(), json!({"success": true}), "{name}");
     }
     cli.register("stop").await;
@@ -239,8 +226,7 @@ async fn a_spawn_uses_aliases_if_the_runner_registered_its_method_under_an_alias
                 _ => model,
             };
             assert_eq!(params.get("model").and_then(Value::as_str), sent, "{method} {agent:?}");
-            let spawned = reply.reply().await.ok();
-            assert_eq!((&spawned["success"], &spawned["sessionId"]), (&json!(true), &json!("s")));
+            assert_eq!(pick(&reply.reply().await.ok(), ["success", "sessionId"]), json!([true, "s"]));
         }
     }
     let error = spawn(json!({"directory": "/code", "agent": "theta"})).reply().await.assert_error(400, "invalid_field");

@@ -1,15 +1,8 @@
 //! The write queue: clients receive a change after its batch is committed. The hub reverts a change whose batch failed.
 
-use std::sync::Arc;
-
-use crate::support::cli::{Cli, Received, parse_frame};
-use crate::support::live_session::live_session;
-use crate::support::runtime::Frame;
-use crate::support::sqlite::{BatchKind, Sqlite, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::cli::parse_frame;
+use crate::support::prelude::*;
 use session_gateway_hub::limits::SESSION_TIMEOUT_MS;
-use session_gateway_hub::store::DbError;
 
 fn message(session: &str, n: u64) -> Value {
     json!({"sid": session, "message": {"n": n}})
@@ -29,8 +22,7 @@ async fn a_message_is_sent_to_no_client_before_its_batch_is_committed() {
     let mut web = world.web(&format!("sessionId={session}")).await;
     world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("message", &message(&session, 1));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the batch is in flight");
+    assert_eq!(world.held_results().await, 1, "the batch is in flight");
     let session_request = world.start("GET", &format!("/api/sessions/{session}"), "");
     let list_request = world.start("GET", "/api/sessions", "");
     cli.socket.assert_no_frames().await;
@@ -55,8 +47,7 @@ async fn a_request_that_writes_is_answered_after_the_commit_of_its_change() {
     let sending = world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"hi"}"#);
     let renaming = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"new"}"#);
     let deletion = world.start("DELETE", &format!("/api/sessions/{other}"), "");
-    let registration = world.start("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#);
-    run_until_idle().await;
+    let registration = world.start_and_run("POST", "/cli/machines", r#"{"id":"m","metadata":{"host":"box"}}"#).await;
     assert!(!(sending.is_ready() || renaming.is_ready() || deletion.is_ready() || registration.is_ready()));
     cli.socket.assert_no_frames().await;
     web.0.assert_no_frames().await;
@@ -185,8 +176,7 @@ async fn changes_that_depend_on_a_failed_change_fail_too() {
     let first = cli.emit_for_ack("message", &message(&session, 1));
     run_until_idle().await;
     let dependent = cli.emit_for_ack("message", &message(&session, 2));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(cli.wait_for_ack(first).await["ok"], false);
     assert_eq!(cli.wait_for_ack(dependent).await["ok"], false);
     assert_eq!(cli.emit_with_ack("message", &message(&session, 3)).await["seq"], 1);
@@ -197,8 +187,7 @@ async fn changes_that_depend_on_a_failed_change_fail_too() {
 async fn a_session_end_that_was_not_written_is_retried_at_the_timeout() {
     let (world, session, cli) = live_session().await;
     world.db.fail(BatchKind::Writes, permanent_error());
-    cli.emit("session-end", &json!({"sid": session, "time": world.now()}));
-    run_until_idle().await;
+    cli.deliver("session-end", &json!({"sid": session, "time": world.now()})).await;
     assert_eq!(world.get_session(&session).await["active"], true, "the end was not written");
     world.advance(SESSION_TIMEOUT_MS + 5_000).await;
     assert_eq!(world.get_session(&session).await["active"], false);
@@ -228,8 +217,7 @@ async fn a_missing_schema_is_reported_with_the_command_to_run() {
 
 #[tokio::test(start_paused = true)]
 async fn a_cli_that_connects_during_an_outage_is_closed_with_a_code_for_reconnecting() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     world.hibernate_and_wake().await;
     world.db.fail_all(BatchKind::Reads, DbError::Unavailable("D1 did not answer in time".into()));
     let auth = json!({"token": world.token(), "sessionId": session});
@@ -264,8 +252,7 @@ async fn a_cli_that_connects_during_a_commit_receives_the_message() {
     let (world, session, mut cli) = live_session().await;
     world.db.hold_results(BatchKind::Writes);
     let ack = cli.emit_for_ack("message", &message(&session, 1));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the batch is in flight");
+    assert_eq!(world.held_results().await, 1, "the batch is in flight");
     let mut second = world.cli(&session).await;
     second.socket.assert_no_frames().await;
     world.db.release_results();
@@ -287,8 +274,7 @@ async fn a_repeated_local_id_is_recognized_even_if_another_message_arrives_durin
     world.db.hold_results(BatchKind::Reads);
     let repeated =
         world.start("POST", &format!("/api/sessions/{session}/messages"), r#"{"text":"again","localId":"a"}"#);
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the local ids are being read");
+    assert_eq!(world.held_results().await, 1, "the local ids are being read");
     assert_eq!(cli.emit_with_ack("message", &message(&session, 2)).await["seq"], 2);
     let reads = world.db.read_count();
     world.db.release_results();

@@ -3,13 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use crate::support::cli::Cli;
 use crate::support::field_faults::{
     Field, Length, Opaque, Rejection, valid_object, with_duplicate, with_value, without_field,
 };
-use crate::support::runtime::Frame;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::hub::inbound::events::MAX_UNKNOWN_EVENTS;
 use session_gateway_hub::limits::MAX_CONTENT_BYTES;
 
@@ -32,6 +29,8 @@ const SID: Field = Field::text("sid", 0, Length::Unlimited).valid(r#""$session""
 const MACHINE: Field = Field::text("machineId", 0, Length::Unlimited).valid(r#""$machine""#);
 /// An unknown version is a mismatch, not an error.
 const VERSION: Field = Field::integer("expectedVersion", u64::MAX);
+/// The size limit of large values.
+const LARGE: Option<usize> = Some(MAX_CONTENT_BYTES);
 const METHOD: &[Field] = &[Field::text("method", 1, Length::Unlimited)];
 
 /// Every event that a CLI may send, with its fields.
@@ -40,7 +39,7 @@ const EVENTS: &[Event] = &[
         "message",
         &[
             SID,
-            Field::opaque("message", Opaque::Anything, Some(MAX_CONTENT_BYTES)),
+            Field::opaque("message", Opaque::Anything, LARGE),
             Field::text("localId", 0, Length::Bytes(255)).optional(),
         ],
     ),
@@ -59,25 +58,18 @@ const EVENTS: &[Event] = &[
         &[
             SID,
             VERSION,
-            Field::opaque("metadata", Opaque::ObjectOrNull, Some(MAX_CONTENT_BYTES))
-                .valid(r#"{"path":"/t","host":"h"}"#),
+            Field::opaque("metadata", Opaque::ObjectOrNull, LARGE).valid(r#"{"path":"/t","host":"h"}"#),
             Field::text("metadata.path", 0, Length::Unlimited),
             Field::text("metadata.host", 0, Length::Unlimited),
         ],
     ),
-    update("update-state", &[SID, VERSION, Field::opaque("agentState", Opaque::ObjectOrNull, Some(MAX_CONTENT_BYTES))]),
+    update("update-state", &[SID, VERSION, Field::opaque("agentState", Opaque::ObjectOrNull, LARGE)]),
     // Invalid optional fields and times of keep-alives are ignored (`liveness.rs`).
     event("session-alive", &[SID]),
     event("session-end", &[SID]),
     event("machine-alive", &[MACHINE]),
-    update(
-        "machine-update-metadata",
-        &[MACHINE, VERSION, Field::opaque("metadata", Opaque::Object, Some(MAX_CONTENT_BYTES))],
-    ),
-    update(
-        "machine-update-state",
-        &[MACHINE, VERSION, Field::opaque("runnerState", Opaque::Anything, Some(MAX_CONTENT_BYTES))],
-    ),
+    update("machine-update-metadata", &[MACHINE, VERSION, Field::opaque("metadata", Opaque::Object, LARGE)]),
+    update("machine-update-state", &[MACHINE, VERSION, Field::opaque("runnerState", Opaque::Anything, LARGE)]),
     event("rpc-register", METHOD),
     event("rpc-unregister", METHOD),
     event("ping", &[]),
@@ -108,8 +100,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        let world = World::new();
-        let session = world.create_session("/code").await;
+        let (world, session) = idle_session().await;
         world.register_machine("box-1").await;
         let neighbour = world.neighbour();
         let foreign_session = neighbour.create_session("/secret-path").await;
@@ -117,7 +108,6 @@ impl Fixture {
         let auth = json!({"sessionId": session, "machineId": "box-1"});
         let mut cli = Cli::connect(&world, auth).await;
         cli.send_keep_alive(&world, &session).await;
-        run_until_idle().await;
         cli.socket.drain().await;
         let mut fixture = Self {
             world,
@@ -145,7 +135,6 @@ impl Fixture {
         let args = if args.is_empty() { args } else { format!(",{args}") };
         let packet = format!("[{}{args}]", json!(event.name));
         self.cli.socket.send(format!("42/cli,7{packet}"));
-        run_until_idle().await;
         let ack = self.cli.try_ack(7).await.unwrap_or_default();
         let message = match event.is_versioned {
             true => (ack["result"] == "error" && ack.get("code").is_none_or(|known| known == code))
@@ -244,14 +233,8 @@ async fn an_unknown_or_foreign_id_is_rejected_without_details() {
         }
     }
     let register = EVENTS.iter().find(|event| event.name == "rpc-register").unwrap();
-    for method in [
-        &*format!("{foreign}:gitStatus"),
-        "their-box:spawnSession",
-        "none:gitStatus",
-        ":gitStatus",
-        "$session:",
-        "$machine:",
-    ] {
+    let methods = format!("{foreign}:gitStatus their-box:spawnSession none:gitStatus :gitStatus $session: $machine:");
+    for method in methods.split(' ') {
         let payload = json!({"method": method}).to_string();
         fixture.check_error(register, &payload, "access-denied", "of this namespace", true).await;
     }
@@ -264,21 +247,9 @@ async fn an_unknown_or_foreign_id_is_rejected_without_details() {
 #[tokio::test(start_paused = true)]
 async fn an_unknown_event_is_ignored_and_logged_once() {
     let mut fixture = Fixture::new().await;
-    let names = [
-        "messages-consumed",
-        "",
-        "__proto__",
-        "connect",
-        "error",
-        "update",
-        "rpc-request",
-        "Message",
-        "message ",
-        "update-everything",
-        "\u{0}",
-        "\u{1F980}",
-    ];
-    for name in names {
+    let names = "messages-consumed||__proto__|connect|error|update|rpc-request|Message|message |update-everything|\u{0}|\u{1F980}";
+    let names: Vec<&str> = names.split('|').collect();
+    for name in &names {
         for args in ["", ",{}", r#",{"sid":"none"}"#, ",null,7"] {
             fixture.cli.socket.send(format!("42/cli,[{}{args}]", json!(name)));
             fixture.cli.socket.send(format!("42/cli,7[{}{args}]", json!(name)));

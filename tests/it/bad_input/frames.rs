@@ -1,14 +1,12 @@
 //! Malformed frames and unexpected packets. The hub sends the reply that the protocol specifies, if any, and the connection
 //! remains usable.
 
-use crate::support::cli::{Cli, Received, parse_frame};
-use crate::support::runtime::Frame;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::cli::parse_frame;
+use crate::support::prelude::*;
 
 /// The reply to a frame.
 #[derive(Debug, Clone, PartialEq)]
-enum Reply {
+enum Response {
     Nothing,
     Frame(&'static str),
     /// The acknowledgement `{ok: true}` with this id.
@@ -20,154 +18,68 @@ enum Reply {
     Closed(u16, &'static str),
 }
 
-use Reply::{Closed, ConnectError, EmptyAck, Nothing, OkAck};
+use Response::{Closed, ConnectError, EmptyAck, Nothing, OkAck};
 
-const PARSE_ERROR: Reply = Closed(1002, "parse error");
-const REPEATED_CONNECT: Reply = Closed(1002, "Unexpected CONNECT: this Socket.IO namespace is connected already");
-const CONNECT_ERROR: Reply = Closed(1002, "Unexpected CONNECT_ERROR: only the server sends it");
-const NOT_CONNECTED: Reply =
+const PARSE_ERROR: Response = Closed(1002, "parse error");
+const REPEATED_CONNECT: Response = Closed(1002, "Unexpected CONNECT: this Socket.IO namespace is connected already");
+const CONNECT_ERROR: Response = Closed(1002, "Unexpected CONNECT_ERROR: only the server sends it");
+const NOT_CONNECTED: Response =
     Closed(1002, "Unexpected packet: this Socket.IO namespace is not connected. Send CONNECT for it first");
-const BINARY: Reply = Closed(1003, "Binary data is not supported: send it as base64 text");
+const BINARY: Response = Closed(1003, "Binary data is not supported: send it as base64 text");
 
 /// Frames of a connected CLI with the expected replies.
-fn table() -> Vec<(String, Reply)> {
-    let engine_io = [
-        ("", PARSE_ERROR),
-        (" ", PARSE_ERROR),
-        ("x", PARSE_ERROR),
-        ("7", PARSE_ERROR),
-        ("8", PARSE_ERROR),
-        ("9", PARSE_ERROR),
-        ("-1", PARSE_ERROR),
-        (" 2", PARSE_ERROR),
-        ("\n", PARSE_ERROR),
-        ("\u{0}", PARSE_ERROR),
-        ("\u{feff}2", PARSE_ERROR),
-        ("\u{0662}", PARSE_ERROR),
-        ("\u{ff12}", PARSE_ERROR),
-        ("\u{1F980}", PARSE_ERROR),
-        ("b", PARSE_ERROR),
-        ("bAQID", PARSE_ERROR),
-        ("{}", PARSE_ERROR),
+fn table() -> Vec<(String, Response)> {
+    let rows: &[(&[&str], Response)] = &[
+        // Engine.IO.
+        (&["", " ", "x", "7", "8", "9", "-1", " 2", "\n", "\u{0}", "\u{feff}2", "\u{0662}", "\u{ff12}"], PARSE_ERROR),
+        (&["\u{1F980}", "b", "bAQID", "{}"], PARSE_ERROR),
         // Types without data.
-        ("1x", PARSE_ERROR),
-        ("11", PARSE_ERROR),
-        ("5x", PARSE_ERROR),
-        ("6x", PARSE_ERROR),
+        (&["1x", "11", "5x", "6x"], PARSE_ERROR),
         // The hub ignores handshakes, upgrades, noops and pongs.
-        ("0", Nothing),
-        (r#"0{"sid":"x"}"#, Nothing),
-        ("5", Nothing),
-        ("6", Nothing),
-        ("3", Nothing),
-        ("3probe", Nothing),
-        ("2", Reply::Frame("3")),
-        ("2probe", Reply::Frame("3probe")),
-        ("2\u{0}\u{1F980}", Reply::Frame("3\u{0}\u{1F980}")),
-    ];
-    let socket_io = [
-        ("4", PARSE_ERROR),
-        ("47", PARSE_ERROR),
-        ("48", PARSE_ERROR),
-        ("4x", PARSE_ERROR),
-        ("4 ", PARSE_ERROR),
-        ("4-1", PARSE_ERROR),
-        ("4/cli,", PARSE_ERROR),
-        ("4\u{1F980}", PARSE_ERROR),
+        (&["0", r#"0{"sid":"x"}"#, "5", "6", "3", "3probe"], Nothing),
+        (&["2"], Response::Frame("3")),
+        (&["2probe"], Response::Frame("3probe")),
+        (&["2\u{0}\u{1F980}"], Response::Frame("3\u{0}\u{1F980}")),
+        // Socket.IO.
+        (&["4", "47", "48", "4x", "4 ", "4-1", "4/cli,", "4\u{1F980}"], PARSE_ERROR),
         // Events without a name, and invalid JSON.
-        ("42", PARSE_ERROR),
-        ("42/cli", PARSE_ERROR),
-        ("42/cli,", PARSE_ERROR),
-        ("42/cli,{}", PARSE_ERROR),
-        ("42/cli,[]", PARSE_ERROR),
-        ("42/cli,[null]", PARSE_ERROR),
-        (r#"42/cli,[["ping"]]"#, PARSE_ERROR),
-        (r#"42/cli,[{"ping":1}]"#, PARSE_ERROR),
-        (r#"42/cli,"ping""#, PARSE_ERROR),
-        ("42/cli,ping", PARSE_ERROR),
-        (r#"42/cli,["ping""#, PARSE_ERROR),
-        (r#"42/cli,["ping",]"#, PARSE_ERROR),
-        (r#"42/cli,["ping"]]"#, PARSE_ERROR),
-        (r#"42/cli,["ping"]["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,['ping']"#, PARSE_ERROR),
-        (r#"42/cli,["ping",undefined]"#, PARSE_ERROR),
-        (r#"42/cli,["ping",NaN]"#, PARSE_ERROR),
-        (r#"42/cli,["ping",01]"#, PARSE_ERROR),
-        (r#"42/cli,["pi\xng"]"#, PARSE_ERROR),
-        ("42/cli,[\"ping\n\"]", PARSE_ERROR),
-        ("42/cli,[\"ping\u{0}\"]", PARSE_ERROR),
-        (r#"42/cli,["\ud800"]"#, PARSE_ERROR),
-        ("\u{feff}42/cli,[\"ping\"]", PARSE_ERROR),
+        (&["42", "42/cli", "42/cli,", "42/cli,{}", "42/cli,[]", "42/cli,[null]", r#"42/cli,[["ping"]]"#], PARSE_ERROR),
+        (&[r#"42/cli,[{"ping":1}]"#, r#"42/cli,"ping""#, "42/cli,ping", r#"42/cli,["ping""#], PARSE_ERROR),
+        (&[r#"42/cli,["ping",]"#, r#"42/cli,["ping"]]"#, r#"42/cli,["ping"]["ping"]"#], PARSE_ERROR),
+        (&[r#"42/cli,['ping']"#, r#"42/cli,["ping",undefined]"#, r#"42/cli,["ping",NaN]"#], PARSE_ERROR),
+        (&[r#"42/cli,["ping",01]"#, r#"42/cli,["pi\xng"]"#, "42/cli,[\"ping\n\"]"], PARSE_ERROR),
+        (&["42/cli,[\"ping\u{0}\"]", r#"42/cli,["\ud800"]"#, "\u{feff}42/cli,[\"ping\"]"], PARSE_ERROR),
         // A number is the name of an unknown event, as for the official server.
-        ("42/cli,[5]", Nothing),
-        ("42/cli,[-1.5e3,{}]", Nothing),
-        (r#"42/cli,7[0,"ping"]"#, EmptyAck(7)),
-        ("42/cli,[5", PARSE_ERROR),
-        ("42/cli,[05]", PARSE_ERROR),
-        ("42/cli,[-]", PARSE_ERROR),
+        (&["42/cli,[5]", "42/cli,[-1.5e3,{}]"], Nothing),
+        (&[r#"42/cli,7[0,"ping"]"#], EmptyAck(7)),
+        (&["42/cli,[5", "42/cli,[05]", "42/cli,[-]"], PARSE_ERROR),
         // Ack ids.
-        ("42/cli,7", PARSE_ERROR),
-        ("42/cli,7[]", PARSE_ERROR),
-        ("42/cli,7{}", PARSE_ERROR),
-        (r#"42/cli,7["ping""#, PARSE_ERROR),
-        (r#"42/cli,7.5["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,7 8["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,0["ping"]"#, OkAck(0)),
-        (r#"42/cli,9007199254740991["ping"]"#, OkAck(9_007_199_254_740_991)),
-        (r#"42/cli,9007199254740992["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,18446744073709551617["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,07["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,-7["ping"]"#, PARSE_ERROR),
-        (r#"42/cli,+7["ping"]"#, PARSE_ERROR),
-        ("42/cli,\u{0667}[\"ping\"]", PARSE_ERROR),
+        (&["42/cli,7", "42/cli,7[]", "42/cli,7{}", r#"42/cli,7["ping""#, r#"42/cli,7.5["ping"]"#], PARSE_ERROR),
+        (&[r#"42/cli,7 8["ping"]"#], PARSE_ERROR),
+        (&[r#"42/cli,0["ping"]"#], OkAck(0)),
+        (&[r#"42/cli,9007199254740991["ping"]"#], OkAck(9_007_199_254_740_991)),
+        (&[r#"42/cli,9007199254740992["ping"]"#, r#"42/cli,18446744073709551617["ping"]"#], PARSE_ERROR),
+        (&[r#"42/cli,07["ping"]"#, r#"42/cli,-7["ping"]"#, r#"42/cli,+7["ping"]"#], PARSE_ERROR),
+        (&["42/cli,\u{0667}[\"ping\"]"], PARSE_ERROR),
         // Acknowledgements without an event.
-        ("43/cli,[]", PARSE_ERROR),
-        ("43/cli,", PARSE_ERROR),
-        ("43/cli,5", PARSE_ERROR),
-        ("43/cli,5{}", PARSE_ERROR),
-        ("43/cli,05[]", PARSE_ERROR),
-        ("43/cli,9007199254740992[]", PARSE_ERROR),
-        ("43/cli,5[]", Nothing),
-        (r#"43/cli,5["{}"]"#, Nothing),
-        (r#"43/cli,5[null,{}]"#, Nothing),
+        (&["43/cli,[]", "43/cli,", "43/cli,5", "43/cli,5{}", "43/cli,05[]", "43/cli,9007199254740992[]"], PARSE_ERROR),
+        (&["43/cli,5[]", r#"43/cli,5["{}"]"#, r#"43/cli,5[null,{}]"#], Nothing),
         // CONNECT and CONNECT_ERROR of a connected client.
-        ("40/cli,", REPEATED_CONNECT),
-        (r#"40/cli,{"token":"wrong"}"#, REPEATED_CONNECT),
-        ("40/cli,[]", PARSE_ERROR),
-        ("40/cli,{", PARSE_ERROR),
-        ("40/cli,7{}", PARSE_ERROR),
-        ("40", ConnectError),
-        ("40/web,", ConnectError),
-        ("40{}", ConnectError),
-        ("40/cli/x,", ConnectError),
-        ("40/CLI,", ConnectError),
-        ("44/cli,", PARSE_ERROR),
-        (r#"44/cli,{"message":"no"}"#, CONNECT_ERROR),
-        (r#"44/cli,"no""#, CONNECT_ERROR),
-        (r#"44/web,"no""#, CONNECT_ERROR),
-        ("44/cli,7", PARSE_ERROR),
-        ("41/cli,7", PARSE_ERROR),
-        ("41/cli,{}", PARSE_ERROR),
-        ("41", NOT_CONNECTED),
-        ("41/web,", NOT_CONNECTED),
+        (&["40/cli,", r#"40/cli,{"token":"wrong"}"#], REPEATED_CONNECT),
+        (&["40/cli,[]", "40/cli,{", "40/cli,7{}"], PARSE_ERROR),
+        (&["40", "40/web,", "40{}", "40/cli/x,", "40/CLI,"], ConnectError),
+        (&["44/cli,"], PARSE_ERROR),
+        (&[r#"44/cli,{"message":"no"}"#, r#"44/cli,"no""#, r#"44/web,"no""#], CONNECT_ERROR),
+        (&["44/cli,7", "41/cli,7", "41/cli,{}"], PARSE_ERROR),
+        (&["41", "41/web,"], NOT_CONNECTED),
         // Other namespaces.
-        (r#"42["ping"]"#, NOT_CONNECTED),
-        (r#"42/web,7["ping"]"#, NOT_CONNECTED),
-        (r#"42/CLI,7["ping"]"#, NOT_CONNECTED),
-        ("43/web,7[]", NOT_CONNECTED),
-        (r#"42/cli?a=b,7["ping"]"#, OkAck(7)),
+        (&[r#"42["ping"]"#, r#"42/web,7["ping"]"#, r#"42/CLI,7["ping"]"#, "43/web,7[]"], NOT_CONNECTED),
+        (&[r#"42/cli?a=b,7["ping"]"#], OkAck(7)),
         // Binary packets.
-        (r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, BINARY),
-        (r#"450-/cli,7["ping"]"#, BINARY),
-        (r#"451-/cli,["message",{"_placeholder":true,"num":0}]"#, BINARY),
-        ("461-/cli,5[]", BINARY),
-        ("45", PARSE_ERROR),
-        ("45-[]", PARSE_ERROR),
-        (r#"45["a"]"#, PARSE_ERROR),
-        ("45x-[]", PARSE_ERROR),
-        ("4599999999999999999999-[]", PARSE_ERROR),
-        ("451-/cli,07[]", BINARY),
-        ("461-", BINARY),
+        (&[r#"451-/cli,7["message",{"_placeholder":true,"num":0}]"#, r#"450-/cli,7["ping"]"#], BINARY),
+        (&[r#"451-/cli,["message",{"_placeholder":true,"num":0}]"#, "461-/cli,5[]"], BINARY),
+        (&["45", "45-[]", r#"45["a"]"#, "45x-[]", "4599999999999999999999-[]"], PARSE_ERROR),
+        (&["451-/cli,07[]", "461-"], BINARY),
     ];
     let depth = 100_000;
     let (open, close) = ("[".repeat(depth), "]".repeat(depth));
@@ -180,12 +92,13 @@ fn table() -> Vec<(String, Reply)> {
         (format!("42/{},7[\"ping\"]", "x".repeat(depth)), NOT_CONNECTED),
         (format!("42/cli,{}[\"ping\"]", "7".repeat(depth)), PARSE_ERROR),
     ];
-    let frames = engine_io.into_iter().chain(socket_io).map(|(frame, reply)| (frame.to_owned(), reply));
+    let frames =
+        rows.iter().flat_map(|(frames, reply)| frames.iter().map(|frame| ((*frame).to_owned(), reply.clone())));
     frames.chain(deep).collect()
 }
 
 /// Converts received frames to a reply; `None` for unexpected frames.
-fn to_reply(frames: &[Frame]) -> Option<Reply> {
+fn to_reply(frames: &[Frame]) -> Option<Response> {
     let text = match frames {
         [] => return Some(Nothing),
         [Frame::Text(text)] => text,
@@ -193,7 +106,7 @@ fn to_reply(frames: &[Frame]) -> Option<Reply> {
         _ => return None,
     };
     if text.starts_with('3') {
-        return Some(Reply::Frame(text.clone().leak()));
+        return Some(Response::Frame(text.clone().leak()));
     }
     match parse_frame(text) {
         Received::Ack { id, arg } if arg == json!({"ok": true}) => Some(OkAck(id)),
@@ -207,9 +120,7 @@ fn to_reply(frames: &[Frame]) -> Option<Reply> {
 
 #[tokio::test(start_paused = true)]
 async fn a_malformed_frame_closes_only_its_own_connection() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut neighbour = world.live_cli(&session).await;
+    let (world, session, mut neighbour) = live_session().await;
     let mut cli = world.cli(&session).await;
     run_until_idle().await;
     let (before, writes) = (world.get_session(&session).await, world.db.write_count());
@@ -239,8 +150,7 @@ async fn a_malformed_frame_closes_only_its_own_connection() {
 
 #[tokio::test(start_paused = true)]
 async fn the_calls_of_a_socket_that_sends_a_malformed_acknowledgement_fail_at_once() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     for malformed in ["43/cli,ACK{}", r#"461-/cli,ACK[{"_placeholder":true,"num":0}]"#] {
         let mut cli = world.live_cli(&session).await;
         cli.register("gitStatus").await;
@@ -252,7 +162,7 @@ async fn the_calls_of_a_socket_that_sends_a_malformed_acknowledgement_fail_at_on
 }
 
 /// Returns the reply to a frame before CONNECT. `reply` is the reply to the same frame after CONNECT.
-fn reply_before_connect(frame: &str, reply: Reply) -> Reply {
+fn reply_before_connect(frame: &str, reply: Response) -> Response {
     match reply {
         REPEATED_CONNECT => ConnectError,
         NOT_CONNECTED if frame.starts_with("41") => Closed(1000, ""),
@@ -263,16 +173,14 @@ fn reply_before_connect(frame: &str, reply: Reply) -> Reply {
 
 #[tokio::test(start_paused = true)]
 async fn connect_succeeds_after_any_frame_that_does_not_close_the_socket() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     for (frame, reply) in table().into_iter().filter(|(frame, _)| frame.len() < 10_000) {
         let start: String = frame.chars().take(100).collect();
         let mut socket = world.open_cli();
         assert!(matches!(parse_frame(&socket.next_text().await), Received::Open(_)));
         socket.send(&*frame);
         let reply = reply_before_connect(&frame, reply);
-        let received = to_reply(&socket.drain().await);
-        assert_eq!(received.as_ref(), Some(&reply), "{start:?}");
+        assert_eq!(to_reply(&socket.drain().await).as_ref(), Some(&reply), "{start:?}");
         if !matches!(reply, Closed(..)) {
             socket.send(format!("40/cli,{}", json!({"token": world.token(), "sessionId": session})));
             assert!(matches!(parse_frame(&socket.next_text().await), Received::Connected(_)), "{start:?}");
@@ -284,8 +192,7 @@ async fn connect_succeeds_after_any_frame_that_does_not_close_the_socket() {
 
 #[tokio::test(start_paused = true)]
 async fn frames_of_a_web_client_are_ignored() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut web = world.web(&format!("sessionId={session}")).await;
     for (frame, _) in table() {
         web.0.send(frame);

@@ -1,9 +1,7 @@
 //! Undocumented forms of input that clients send and the hub accepts. The table has each form beside a similar value that the
 //! hub refuses, with an error that names the field.
 
-use crate::support::cli::Cli;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 /// An input that the hub accepts, and a similar input that the hub refuses. `$session`, `$other` and `$foreign` are ids.
 struct Row {
@@ -15,7 +13,7 @@ struct Row {
 }
 
 enum Input {
-    Request(&'static str, &'static str, String),
+    Request(&'static str, String, String),
     Event(&'static str, String),
 }
 
@@ -23,25 +21,26 @@ fn row(what: &'static str, field: &'static str, accepted: Input, refused: Input)
     Row { what, accepted, refused, field }
 }
 
-fn get(path: &'static str) -> Input {
-    Input::Request("GET", path, String::new())
+/// `$` is the path of the session.
+fn get(path: &str) -> Input {
+    Input::Request("GET", path.replacen('$', "/api/sessions/$session", 1), String::new())
 }
 
-fn post(path: &'static str, body: impl ToString) -> Input {
-    Input::Request("POST", path, body.to_string())
+fn post(path: &str, body: impl ToString) -> Input {
+    Input::Request("POST", path.to_owned(), body.to_string())
 }
 
 fn patch(body: &str) -> Input {
-    Input::Request("PATCH", "/api/sessions/$session", body.to_owned())
+    Input::Request("PATCH", "/api/sessions/$session".into(), body.to_owned())
 }
 
 fn emit(name: &'static str, payload: impl ToString) -> Input {
     Input::Event(name, payload.to_string())
 }
 
-fn metadata(field: &str, value: Value) -> Input {
+fn metadata(field: &str, value: impl Into<Value>) -> Input {
     let mut metadata = json!({"path": "/code", "host": "box"});
-    metadata[field] = value;
+    metadata[field] = value.into();
     emit("update-metadata", json!({"sid": "$session", "expectedVersion": 1, "metadata": metadata}))
 }
 
@@ -75,6 +74,7 @@ fn table() -> Vec<Row> {
         post("/api/sessions/$session/messages", body)
     };
     let attachment = |size: f64| json!([{"id": "a", "filename": "f", "mimeType": "", "size": size, "path": "p"}]);
+    let size = |size: f64| sent("attachments", attachment(size));
     let new_session = |model: &str| {
         let body = json!({"tag": "/new", "metadata": {"path": "/new", "host": "h"}, "model": model});
         post("/cli/sessions", body)
@@ -101,12 +101,7 @@ fn table() -> Vec<Row> {
         row("a long permission mode", "permissionMode", alive("permissionMode", 255), alive("permissionMode", 256)),
         row("a long model mode", "modelMode", alive("modelMode", 255), alive("modelMode", 256)),
         row("a long model", "model", new_session(&text(255)), new_session(&text(256))),
-        row(
-            "a long flavor",
-            "metadata.flavor",
-            metadata("flavor", json!(text(255))),
-            metadata("flavor", json!(text(256))),
-        ),
+        row("a long flavor", "metadata.flavor", metadata("flavor", text(255)), metadata("flavor", text(256))),
         row(
             "a long summary",
             "metadata.summary",
@@ -119,12 +114,7 @@ fn table() -> Vec<Row> {
             metadata("worktree", json!({"basePath": "/", "branch": text(65_536), "name": "n"})),
             metadata("worktree", json!(vec!["x"; 100_000])),
         ),
-        row(
-            "a display text above its limit",
-            "metadata.path",
-            metadata("name", json!(text(2_000))),
-            metadata("path", json!(text(5_000))),
-        ),
+        row("a long display text", "metadata.path", metadata("name", text(2_000)), metadata("path", text(5_000))),
         row(
             "an integer as a float",
             "expectedVersion",
@@ -132,49 +122,19 @@ fn table() -> Vec<Row> {
             patch(r#"{"name":"n","expectedVersion":1.5}"#),
         ),
         row("an integer as a float in an event", "expectedVersion", update("1.0"), update("1.5")),
-        row(
-            "a size as a float",
-            "attachments[0].size",
-            sent("attachments", attachment(10.0)),
-            sent("attachments", attachment(1.5)),
-        ),
-        row(
-            "a query integer as a float",
-            "limit",
-            get("/api/sessions/$session/messages?limit=50.0"),
-            get("/api/sessions/$session/messages?limit=50.5"),
-        ),
+        row("a size as a float", "attachments[0].size", size(10.0), size(1.5)),
+        row("a query integer as a float", "limit", get("$/messages?limit=50.0"), get("$/messages?limit=50.5")),
         row("an empty local id", "localId", sent("localId", json!("")), sent("localId", json!(text(256)))),
         row("an empty local id in an event", "localId", message(""), message(&text(256))),
-        row(
-            "an empty query value",
-            "limit",
-            get("/api/sessions/$session/messages?limit=&beforeSeq="),
-            get("/api/sessions/$session/messages?limit=x"),
-        ),
-        row(
-            "an empty keyword in a query",
-            "archived",
-            get("/api/sessions?archived="),
-            get("/api/sessions?archived=all"),
-        ),
-        row(
-            "a bare flag",
-            "staged",
-            get("/api/sessions/$session/git-diff-numstat?staged"),
-            get("/api/sessions/$session/git-diff-numstat?staged=staged"),
-        ),
-        row(
-            "a capitalized boolean",
-            "staged",
-            get("/api/sessions/$session/git-diff-numstat?staged=True"),
-            get("/api/sessions/$session/git-diff-numstat?staged=Yes"),
-        ),
+        row("an empty query value", "limit", get("$/messages?limit=&beforeSeq="), get("$/messages?limit=x")),
+        row("an empty keyword", "archived", get("/api/sessions?archived="), get("/api/sessions?archived=all")),
+        row("a bare flag", "staged", get("$/git-diff-numstat?staged"), get("$/git-diff-numstat?staged=staged")),
+        row("True as a flag", "staged", get("$/git-diff-numstat?staged=True"), get("$/git-diff-numstat?staged=Yes")),
         row(
             "a repeated unknown parameter",
             "limit",
-            get("/api/sessions/$session/messages?_=1&_=2&limit=1"),
-            get("/api/sessions/$session/messages?_=1&limit=1&limit=1"),
+            get("$/messages?_=1&_=2&limit=1"),
+            get("$/messages?_=1&limit=1&limit=1"),
         ),
         row("a null body", "", post("/api/sessions/$session/archive", "null"), patch("null")),
         row(
@@ -198,12 +158,7 @@ fn table() -> Vec<Row> {
         ),
         row("a method of another session", "", register("$other:gitStatus"), register("$foreign:gitStatus")),
         row("a method of a machine", "", register("own-machine:spawnSession"), register("other-machine:spawnSession")),
-        row(
-            "nothing but white space after the body",
-            "",
-            post(messages, "{\"text\":\"hi\"} \n"),
-            post(messages, "{\"text\":5} x"),
-        ),
+        row("white space after the body", "", post(messages, "{\"text\":\"hi\"} \n"), post(messages, "{\"text\":5} x")),
     ]
 }
 
@@ -216,9 +171,7 @@ struct Fixture {
 
 impl Fixture {
     async fn new() -> Self {
-        let world = World::new();
-        let session = world.create_session("/code").await;
-        let cli = world.live_cli(&session).await;
+        let (world, session, cli) = live_session().await;
         let other = world.create_session("/other").await;
         let foreign = world.neighbour().create_session("/foreign").await;
         world.register_machine("own-machine").await;
@@ -303,11 +256,9 @@ async fn messages_with_an_empty_local_id_are_all_stored() {
 #[tokio::test(start_paused = true)]
 async fn a_request_that_is_null_is_removed() {
     let Fixture { world, mut cli, ids: [(_, session), ..] } = Fixture::new().await;
-    let requests = json!({"requests": {"a": null, "b": {"tool": "T"}}, "x": 1.0});
-    assert_eq!(cli.update_agent_state(&session, 1, &requests).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"requests": {"a": null, "b": {"tool": "T"}}, "x": 1.0})).await;
     world.hibernate_and_wake().await;
-    let stored = world.get_session(&session).await;
-    assert_eq!(stored["agentState"], json!({"requests": {"b": {"tool": "T"}}, "x": 1.0}));
+    assert_eq!(world.get_session(&session).await["agentState"], json!({"requests": {"b": {"tool": "T"}}, "x": 1.0}));
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"][0]["pendingRequestsCount"], 1);
 }
 
@@ -319,13 +270,9 @@ async fn null_metadata_is_shown_as_null_and_can_be_replaced() {
     assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
     assert_eq!(web.next_event_of("session-updated").await["data"].get("metadata"), Some(&Value::Null));
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         assert_eq!(world.get_session(&session).await["metadata"], Value::Null);
-        let list = world.get("/api/sessions").await.ok();
-        let listed = list["sessions"].as_array().unwrap().iter().find(|listed| listed["id"] == *session).unwrap();
-        assert_eq!(listed["metadata"], Value::Null);
+        assert_eq!(world.listed(&session).await["metadata"], Value::Null);
         assert_eq!(world.get(&format!("/api/sessions/{session}/git-status")).await.ok()["success"], false);
     }
     update["metadata"] = json!({"path": "/code", "host": "box"});
@@ -340,20 +287,14 @@ async fn truncated_texts_are_in_the_acknowledgement_and_in_the_list() {
     let Fixture { world, mut cli, ids: [(_, session), ..] } = Fixture::new().await;
     let metadata = json!({"path": "/code", "host": "box", "summary": {"text": "é".repeat(65_536), "updatedAt": 5},
         "worktree": {"basePath": "/", "branch": "b".repeat(65_536), "name": "n"}, "name": "n".repeat(2_000)});
-    let update = json!({"sid": session, "expectedVersion": 1, "metadata": metadata});
-    let stored = cli.emit_with_ack("update-metadata", &update).await["metadata"].clone();
+    let stored = cli.update_metadata(&session, 1, &metadata).await["metadata"].clone();
     assert_eq!(stored["summary"], json!({"text": "é".repeat(32_768), "updatedAt": 5}));
     assert_eq!((&stored["worktree"], &stored["name"]), (&metadata["worktree"], &json!("n".repeat(1_020))));
     assert_eq!(world.get_session(&session).await["metadata"], stored);
     let shown = json!([{"text": "é".repeat(255)}, {"basePath": "/", "branch": "b".repeat(510), "name": "n"}]);
     for hibernates in [false, true] {
-        if hibernates {
-            run_until_idle().await;
-            world.hibernate_and_wake().await;
-        }
-        let list = world.get("/api/sessions").await.ok();
-        let listed = list["sessions"].as_array().unwrap().iter().find(|listed| listed["id"] == *session).unwrap();
-        assert_eq!(json!([listed["metadata"]["summary"], listed["metadata"]["worktree"]]), shown);
+        world.hibernate_if(hibernates).await;
+        assert_eq!(pick(&world.listed(&session).await, ["metadata/summary", "metadata/worktree"]), shown);
     }
 }
 

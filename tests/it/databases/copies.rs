@@ -1,15 +1,10 @@
 //! What a copy of a namespace has that the namespace does not, and ids that another namespace has.
 
-use std::sync::Arc;
-
-use serde_json::json;
-use session_gateway_hub::hub::core::ports::Runtime;
-
 use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages, tables};
-use crate::support::World;
 use crate::support::edge::worker_of;
 use crate::support::merge::{MergeFixture, merge_fixture_in};
 use crate::support::operator::{delete, export, import};
+use crate::support::prelude::*;
 use crate::support::sqlite::Fate;
 
 const MERGED: &str = "SELECT count(*) FROM sessions WHERE namespace = '//team'";
@@ -37,9 +32,7 @@ async fn a_move_keeps_no_history_whose_last_session_was_deleted() {
         assert_eq!(db.number("SELECT count(*) FROM messages"), 0);
     }
     delete(&world).await;
-    for number in 1..=3 {
-        assert_eq!(deployment.rows(number), [], "in the database {number}");
-    }
+    deployment.assert_empty();
 }
 
 #[tokio::test(start_paused = true)]
@@ -85,6 +78,5 @@ async fn a_move_is_refused_if_another_namespace_has_a_session_with_the_same_id()
     move_to(&other, "DB_3").await;
     move_to(&team, "DB_2").await;
     assert!(export(&other).await == of_other);
-    let page = read_at_edge(&team, &worker_of(&team), &session).await.ok();
-    assert_eq!(page["messages"].as_array().unwrap().len(), 4);
+    assert_eq!(read_at_edge(&team, &worker_of(&team), &session).await.ok()["messages"].as_array().unwrap().len(), 4);
 }

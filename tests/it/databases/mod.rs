@@ -4,24 +4,25 @@ mod copies;
 mod moves;
 mod outages;
 
-use std::sync::Arc;
-
-use serde_json::{Value, json};
 use session_gateway_hub::auth::token::DEVICE_TOKEN_PREFIX;
 use session_gateway_hub::http::edge::Edge;
 use session_gateway_hub::store::Value as DbValue;
 
-use crate::support::cli::{Cli, Received};
 use crate::support::edge::{EdgeRequest, worker_edge, worker_of};
 use crate::support::operator::{delete, export, full_namespace, import, operator};
-use crate::support::rest::Reply;
-use crate::support::sqlite::Sqlite;
-use crate::support::{World, run_until_idle};
+use crate::support::prelude::*;
 
 /// Three databases, and namespaces that use them.
 struct Deployment([Arc<Sqlite>; 3]);
 
 impl Deployment {
+    /// Fails if a database has a row.
+    fn assert_empty(&self) {
+        for number in 1..=3 {
+            assert_eq!(self.rows(number), [], "in the database {number}");
+        }
+    }
+
     fn new() -> Self {
         Self(std::array::from_fn(|_| Arc::new(Sqlite::with_schema())))
     }
@@ -68,6 +69,11 @@ fn tables(rows: &[(String, i64)]) -> Vec<&str> {
     rows.iter().map(|(name, _)| name.as_str()).collect()
 }
 
+async fn assert_stores_messages(world: &World, session: &str) {
+    let ack = world.live_cli(session).await.send_message(session, "next").await;
+    assert_eq!(ack["ok"], true, "{ack}");
+}
+
 async fn move_step(world: &World, to: &str) -> Reply {
     operator(world, "POST", "move", &json!({"to": to})).await
 }
@@ -94,8 +100,7 @@ async fn read_at_edge(world: &World, worker: &Edge, session: &str) -> Reply {
 
 /// A session with messages.
 async fn session_with_messages(world: &World, tag: &str, count: usize) -> String {
-    let session = world.create_session(tag).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session(tag).await;
     for number in 0..count {
         assert_eq!(cli.send_message(&session, &format!("{tag} {number}")).await["ok"], true);
     }

@@ -1,19 +1,14 @@
 //! Moves of a namespace to another database.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::ports::Runtime;
-
-use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages, tables};
-use crate::support::cli::Cli;
+use super::{Deployment, assert_stores_messages, move_step, move_to, read_at_edge, session_with_messages, tables};
 use crate::support::edge::{EdgeRequest, worker_of};
 use crate::support::operator::{delete, export, full_namespace, operator};
+use crate::support::prelude::*;
 use crate::support::settings::{set_values, settings_of};
 use crate::support::sqlite::Fate;
-use crate::support::{World, run_until_idle};
 
 #[tokio::test(start_paused = true)]
 async fn a_move_takes_all_rows_and_leaves_only_the_fence_and_the_mark() {
@@ -26,17 +21,9 @@ async fn a_move_takes_all_rows_and_leaves_only_the_fence_and_the_mark() {
     let steps = move_to(&world, "DB_2").await;
     assert_eq!(steps.iter().map(String::as_str).collect::<Vec<_>>(), ["closed", "deleting"]);
     assert!(export(&world).await == before);
-    let copied = [
-        "sessions",
-        "messages",
-        "machines",
-        "completed_requests",
-        "message_parts",
-        "value_parts",
-        "held_messages",
-        "fences",
-    ];
-    assert!(copied.iter().all(|table| tables(&deployment.rows(2)).contains(table)), "{:?}", deployment.rows(2));
+    let mut copied =
+        "sessions messages machines completed_requests message_parts value_parts held_messages fences".split(' ');
+    assert!(copied.all(|table| tables(&deployment.rows(2)).contains(&table)), "{:?}", deployment.rows(2));
     delete(&neighbour).await;
     let left = deployment.rows(1);
     let of_access = ["push_subscriptions", "devices", "namespaces", "fences", "namespace_places", "moved_namespaces"];
@@ -44,8 +31,7 @@ async fn a_move_takes_all_rows_and_leaves_only_the_fence_and_the_mark() {
     assert!(deployment.databases_with_session(&kept).is_empty());
     let session = world.create_session("/large").await;
     assert_eq!(deployment.databases_with_session(&session), [2]);
-    let mut cli = world.live_cli(&session).await;
-    assert_eq!(cli.send_message(&session, "next").await["ok"], true);
+    assert_stores_messages(&world, &session).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -207,10 +193,7 @@ async fn crash_at(index: i64, fate: Fate) -> bool {
     let (world, sessions) = small_namespace(&deployment).await;
     let expected = export(&world).await;
     let stale = worker_of(&world);
-    let mut pages = Vec::new();
-    for session in &sessions {
-        pages.push(read_at_edge(&world, &stale, session).await.text);
-    }
+    let pages = each(&sessions, async |session| read_at_edge(&world, &stale, session).await.text).await;
     let (left, is_counting) = (Arc::new(AtomicI64::new(index)), Arc::new(AtomicBool::new(true)));
     for db in &deployment.0 {
         let (left, is_counting) = (Arc::clone(&left), Arc::clone(&is_counting));
@@ -253,8 +236,7 @@ async fn crash_at(index: i64, fate: Fate) -> bool {
         assert!(tables(&rows).iter().all(|table| mark.contains(table)), "batch {index}: {rows:?}");
     }
     assert_eq!(deployment.databases_with_session(&sessions[0]), [2], "batch {index}");
-    let mut cli = world.live_cli(&sessions[1]).await;
-    assert_eq!(cli.send_message(&sessions[1], "next").await["ok"], true, "batch {index}");
+    assert_stores_messages(&world, &sessions[1]).await;
     has_crashed
 }
 
@@ -300,8 +282,7 @@ async fn an_unfinished_move_ends_where_it_began() {
     assert!(export(&world).await == expected);
     assert_eq!(deployment.databases_with_session(&sessions[0]), [1]);
     assert_eq!(tables(&deployment.rows(2)), ["fences", "moved_namespaces"]);
-    let mut cli = world.live_cli(&sessions[0]).await;
-    assert_eq!(cli.send_message(&sessions[0], "next").await["ok"], true);
+    assert_stores_messages(&world, &sessions[0]).await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -322,8 +303,7 @@ async fn a_switch_that_was_interrupted_is_completed_wherever_the_namespace_moves
         move_to(&world, to).await;
         assert!(export(&world).await == expected, "{to}");
         assert_eq!(deployment.databases_with_session(&sessions[0]), [number], "{to}");
-        let mut cli = world.live_cli(&sessions[1]).await;
-        assert_eq!(cli.send_message(&sessions[1], "next").await["ok"], true, "{to}");
+        assert_stores_messages(&world, &sessions[1]).await;
     }
 }
 
@@ -394,7 +374,6 @@ async fn a_move_is_refused_if_another_namespace_has_a_machine_with_the_same_id()
     }
     move_to(&world, "DB_3").await;
     assert_eq!(tables(&deployment.rows(3)), ["machines", "fences"]);
-    let closed = operator(&world, "POST", "delete", &Value::Null).await;
-    assert_eq!(closed.ok()["isDone"], false);
+    assert_eq!(operator(&world, "POST", "delete", &Value::Null).await.ok()["isDone"], false);
     move_step(&world, "DB").await.assert_error(503, "hub_unavailable");
 }

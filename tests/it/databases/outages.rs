@@ -1,18 +1,12 @@
 //! Databases that do not answer, or are no longer bound.
 
-use std::sync::Arc;
 use std::time::Duration;
-
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::ports::Runtime;
 
 use super::moves::small_namespace;
 use super::{Deployment, move_step, move_to, read_at_edge, session_with_messages};
 use crate::support::edge::{worker_edge, worker_of};
 use crate::support::operator::{delete, operator};
-use crate::support::rest::Reply;
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{World, run_until_idle};
+use crate::support::prelude::*;
 
 /// Waits for a result. Fails if it waits for a database that does not answer.
 async fn within_a_second<T>(result: impl Future<Output = T>) -> T {
@@ -29,9 +23,7 @@ async fn a_namespace_does_not_wait_for_a_database_that_it_never_used() {
     move_step(&world, "DB").await.ok();
     within_a_second(move_to(&world, "DB_2")).await;
     within_a_second(delete(&world)).await;
-    for number in 1..=3 {
-        assert_eq!(deployment.rows(number), [], "in the database {number}");
-    }
+    deployment.assert_empty();
 }
 
 #[tokio::test(start_paused = true)]
@@ -61,9 +53,7 @@ async fn a_deletion_does_not_end_before_it_has_deleted_an_unfinished_copy() {
     operator(&world, "POST", "delete", &Value::Null).await.assert_error(503, "hub_unavailable");
     deployment.0[1].repair();
     delete(&world).await;
-    for number in 1..=3 {
-        assert_eq!(deployment.rows(number), [], "in the database {number}");
-    }
+    deployment.assert_empty();
 }
 
 #[tokio::test(start_paused = true)]
@@ -75,9 +65,7 @@ async fn a_deletion_by_an_object_that_lost_its_storage_finds_an_unfinished_copy(
     without_storage.rt.set_now(world.now() + 1_000);
     without_storage.redeploy();
     delete(&without_storage).await;
-    for number in 1..=3 {
-        assert_eq!(deployment.rows(number), [], "in the database {number}");
-    }
+    deployment.assert_empty();
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,8 +77,7 @@ async fn a_new_namespace_goes_to_a_database_that_answers_within_two_seconds() {
     let world = deployment.namespace("team");
     let body = json!({"tag": "/a", "metadata": {"path": "/a", "host": "box"}});
     let creating = world.start("POST", "/cli/sessions", body.to_string());
-    run_until_idle().await;
-    assert!(!creating.is_ready());
+    assert!(!creating.has_response().await);
     world.rt.set_now(world.now() + 2_000);
     let created = creating.reply().await.ok();
     assert_eq!(deployment.databases_with_session(created["session"]["id"].as_str().unwrap()), [1]);

@@ -4,8 +4,7 @@ use super::*;
 
 #[tokio::test(start_paused = true)]
 async fn a_revoked_device_is_refused_within_ten_seconds_and_other_devices_are_not_affected() {
-    let hub = Hub::new();
-    let (id, token) = hub.add_device("lost").await;
+    let (hub, id, token) = Hub::with_device("lost").await;
     let (_, other) = hub.add_device("kept").await;
     let jwt = hub.sign_in(&token).await.ok()["token"].as_str().unwrap().to_owned();
     let mut lost = hub.connect(&token).await.unwrap();
@@ -44,14 +43,11 @@ async fn a_token_that_is_revoked_while_its_cli_connects_is_refused() {
     let mut cli = Cli::start_connect(&hub.world, &json!({"token": token, "sessionId": session}));
     run_until_idle().await;
     hub.world.db.release_result(0);
-    run_until_idle().await;
-    assert_eq!(hub.world.db.held_result_count(), 1, "the token is verified, and the session is being loaded");
+    assert_eq!(hub.world.held_results().await, 1, "the token is verified, and the session is being loaded");
     let world = &hub.world;
     let revoked = world.start("DELETE", &format!("/api/devices/{id}"), "");
-    run_until_idle().await;
-    world.db.release_result(1);
+    world.release_result(1).await;
     revoked.reply().await.ok();
-    world.db.stop_holding();
     world.db.release_results();
     assert!(matches!(cli.receive().await, Received::Open(_)));
     assert!(matches!(cli.receive().await, Received::ConnectError(_)));
@@ -59,8 +55,7 @@ async fn a_token_that_is_revoked_while_its_cli_connects_is_refused() {
 
 #[tokio::test(start_paused = true)]
 async fn a_worker_that_has_cached_a_revoked_token_opens_no_event_stream() {
-    let hub = Hub::new();
-    let (id, token) = hub.add_device("lost").await;
+    let (hub, id, token) = Hub::with_device("lost").await;
     hub.get("/api/sessions", &token).await.ok();
     hub.revoke(&id).await.ok();
     hub.get("/api/sessions", &token).await.ok();
@@ -71,8 +66,7 @@ async fn a_worker_that_has_cached_a_revoked_token_opens_no_event_stream() {
 
 #[tokio::test(start_paused = true)]
 async fn a_revocation_closes_the_sockets_of_the_device_also_after_a_hibernation() {
-    let hub = Hub::new();
-    let (id, token) = hub.add_device("lost").await;
+    let (hub, id, token) = Hub::with_device("lost").await;
     let mut cli = hub.connect(&token).await.unwrap();
     let other = hub.world.bare_cli().await;
     hub.world.hibernate_and_wake().await;
@@ -84,8 +78,7 @@ async fn a_revocation_closes_the_sockets_of_the_device_also_after_a_hibernation(
 
 #[tokio::test(start_paused = true)]
 async fn a_revocation_of_the_namespace_ends_every_token_except_the_shared_secret() {
-    let hub = Hub::new();
-    let (_, device) = hub.add_device("phone").await;
+    let (hub, _, device) = Hub::with_device("phone").await;
     let code = hub.create_code().await;
     let (old, new, operator) = (hub.namespace_token(0), hub.namespace_token(1), hub.world.token());
     let jwt_of = async |token: &str| hub.sign_in(token).await.ok()["token"].as_str().unwrap().to_owned();
@@ -118,8 +111,7 @@ async fn a_revocation_of_the_namespace_ends_every_token_except_the_shared_secret
 
 #[tokio::test(start_paused = true)]
 async fn push_subscriptions_of_a_revoked_device_are_deleted() {
-    let hub = Hub::new();
-    let (id, token) = hub.add_device("lost").await;
+    let (hub, id, token) = Hub::with_device("lost").await;
     let browsers = [("lost", &token), ("kept", &hub.world.token())];
     for (name, token) in browsers {
         let subscription = Browser::new(&format!("https://push.service.com/{name}"), 1).subscription();
@@ -133,15 +125,11 @@ async fn push_subscriptions_of_a_revoked_device_are_deleted() {
 #[tokio::test(start_paused = true)]
 async fn a_revocation_of_unknown_outcome_closes_the_sockets_and_can_be_repeated() {
     for is_committed in [true, false] {
-        let hub = Hub::new();
-        let (id, token) = hub.add_device("lost").await;
+        let (hub, id, token) = Hub::with_device("lost").await;
         let mut lost = hub.connect(&token).await.unwrap();
         let other = hub.world.bare_cli().await;
         let unknown = DbError::Unavailable("D1 did not answer in time".into());
-        match is_committed {
-            true => hub.world.db.lose_response(unknown),
-            false => hub.world.db.fail(BatchKind::Writes, unknown),
-        }
+        hub.world.db.fail_write(unknown, is_committed);
         hub.revoke(&id).await.assert_error(503, "hub_unavailable");
         assert_eq!(lost.socket.wait_for_close().await, 4401, "committed: {is_committed}");
         hub.get("/api/events", &token).await.assert_error(401, "device_revoked");
@@ -154,8 +142,7 @@ async fn a_revocation_of_unknown_outcome_closes_the_sockets_and_can_be_repeated(
 #[tokio::test(start_paused = true)]
 async fn a_revocation_that_a_crash_interrupts_after_the_commit_closes_the_sockets_at_the_next_start() {
     for is_namespace in [false, true] {
-        let hub = Hub::new();
-        let (id, token) = hub.add_device("lost").await;
+        let (hub, id, token) = Hub::with_device("lost").await;
         let token = if is_namespace { hub.namespace_token(0) } else { token };
         let mut lost = hub.connect(&token).await.unwrap();
         let other = hub.world.bare_cli().await;
@@ -168,8 +155,7 @@ async fn a_revocation_that_a_crash_interrupts_after_the_commit_closes_the_socket
                 false => object.revoke_device(&id).await,
             }
         });
-        run_until_idle().await;
-        assert_eq!(world.db.held_result_count(), 1, "the revocation is committed");
+        assert_eq!(world.held_results().await, 1, "the revocation is committed");
         revoking.abort();
         world.restart();
         world.db.release_results();
@@ -182,8 +168,7 @@ async fn a_revocation_that_a_crash_interrupts_after_the_commit_closes_the_socket
 #[tokio::test(start_paused = true)]
 async fn a_revoked_token_that_a_worker_has_cached_writes_nothing() {
     for is_namespace in [false, true] {
-        let hub = Hub::new();
-        let (id, device) = hub.add_device("lost").await;
+        let (hub, id, device) = Hub::with_device("lost").await;
         let old = hub.namespace_token(0);
         let session = json!({"tag": "t", "metadata": {"path": "/code", "host": "box"}});
         let create = async |token: &str| hub.post("/cli/sessions", token, &session).await;
@@ -210,8 +195,7 @@ async fn a_revoked_token_that_a_worker_has_cached_writes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_device_that_is_confirmed_during_a_revocation_of_all_tokens_writes_nothing_after_it() {
     for is_late in [false, true] {
-        let hub = Hub::new();
-        let (_, token) = hub.add_device("lost").await;
+        let (hub, _, token) = Hub::with_device("lost").await;
         hub.get("/api/config", &token).await.ok();
         let session = json!({"tag": "t", "metadata": {"path": "/code", "host": "box"}});
         let operator = hub.world.token();
@@ -230,8 +214,7 @@ async fn a_device_that_is_confirmed_during_a_revocation_of_all_tokens_writes_not
 
 #[tokio::test(start_paused = true)]
 async fn a_device_that_a_worker_has_cached_writes_nothing_after_the_deletion_of_its_namespace() {
-    let hub = Hub::new();
-    let (_, token) = hub.add_device("lost").await;
+    let (hub, _, token) = Hub::with_device("lost").await;
     let session = json!({"tag": "t", "metadata": {"path": "/code", "host": "box"}});
     hub.post("/cli/sessions", &token, &session).await.ok();
     crate::support::operator::delete(&hub.world).await;

@@ -11,9 +11,7 @@ async fn a_canceled_message_is_never_sent_and_a_sent_message_cannot_be_canceled(
     assert_eq!(cancel(&world, &session, "b").await.ok(), json!({"ok": true}));
     cancel(&world, &session, "b").await.assert_error(404, "held_message_not_found");
     cancel(&world, &session, "unknown").await.assert_error(404, "held_message_not_found");
-    let counts: Vec<Value> =
-        web.events().await.iter().map(|event| event["data"]["heldMessagesCount"].clone()).collect();
-    assert_eq!(counts, [1, 2, 3, 2]);
+    assert_eq!(published_counts(&mut web).await, [1, 2, 3, 2]);
     // The local id of the canceled message can be used again. The new message is the last one.
     hold_all(&world, &session, &["b"]).await;
     assert_eq!(held_ids(&world, &session).await, ["a", "c", "b"]);
@@ -48,13 +46,10 @@ async fn in_a_race_a_message_is_either_sent_or_canceled() {
             cli.emit("session-alive", &alive);
             canceled
         } else {
-            cli.emit("session-alive", &alive);
-            run_until_idle().await;
+            cli.deliver("session-alive", &alive).await;
             start_cancel()
         };
-        run_until_idle().await;
-        assert!(!canceled.is_ready(), "nothing is acknowledged before it is durable");
-        world.db.stop_holding();
+        assert!(!canceled.has_response().await, "nothing is acknowledged before it is durable");
         world.db.release_results();
         let reply = canceled.reply().await;
         run_until_idle().await;
@@ -80,14 +75,10 @@ async fn a_cancel_during_a_delivery_that_fails_does_not_report_the_message_as_se
     hold_all(&world, &session, &["b"]).await;
     let mut cli = world.cli(&session).await;
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("session-alive", &json!({"sid": session, "time": world.now()}));
-    run_until_idle().await;
-    let canceled = world.start("DELETE", &format!("/api/sessions/{session}/held-messages/b"), "");
-    run_until_idle().await;
+    cli.deliver("session-alive", &json!({"sid": session, "time": world.now()})).await;
+    let canceled = world.start_and_run("DELETE", &format!("/api/sessions/{session}/held-messages/b"), "").await;
     world.db.fail_all(BatchKind::Writes, permanent_error());
-    world.db.stop_holding();
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     canceled.reply().await.assert_error(503, "hub_unavailable");
     world.db.repair();
     cancel(&world, &session, "b").await.ok();

@@ -1,9 +1,7 @@
 //! Faults of the database while held messages are stored or sent.
 
-use crate::support::sqlite::retryable_error;
-use session_gateway_hub::store::DbError;
-
 use super::*;
+use crate::support::prelude::*;
 
 /// What happens to the batch that sends the held messages.
 #[derive(Debug, Clone, Copy)]
@@ -34,8 +32,7 @@ async fn held_messages_are_sent_once_whatever_happens_to_their_batch() {
             OutcomeUnknown => world.db.fail(BatchKind::Writes, DbError::Unavailable("no answer".into())),
             Refused => world.db.fail(BatchKind::Writes, permanent_error()),
         }
-        cli.emit("session-alive", &alive);
-        run_until_idle().await;
+        cli.deliver("session-alive", &alive).await;
         let batch = world.db.write_batches().pop().unwrap();
         let sql: Vec<_> = batch.iter().map(|statement| statement.sql).collect();
         let has = |text: &str| sql.iter().any(|sql| sql.contains(text));
@@ -45,7 +42,6 @@ async fn held_messages_are_sent_once_whatever_happens_to_their_batch() {
         );
         if matches!(fault, CrashBeforeCommit | CrashAfterCommit) {
             world.restart();
-            world.db.stop_holding();
             world.db.release_results();
             assert_eq!(cli.emit_with_ack("session-alive", &alive).await["ok"], true);
         } else {
@@ -71,9 +67,7 @@ async fn a_message_is_acknowledged_as_held_only_when_it_is_durable() {
     let path = format!("/api/sessions/{session}/messages");
     let reply = world.start("POST", &path, body.clone());
     let again = world.start("POST", &path, body);
-    run_until_idle().await;
-    assert!(!reply.is_ready() && !again.is_ready());
-    world.db.stop_holding();
+    assert!(!reply.has_response().await && !again.is_ready());
     world.db.release_results();
     assert_eq!(reply.reply().await.ok(), again.reply().await.ok());
     world.db.fail_all(BatchKind::Writes, permanent_error());

@@ -1,10 +1,7 @@
 //! Large values under database faults, concurrent access and exhausted memory.
 
 use super::{MIB, metadata, padding, reload, set_metadata, stored_part_count};
-use crate::support::live_session::live_session;
-use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 use session_gateway_hub::http::respond;
 use session_gateway_hub::hub::inbound::frames::FRAME_MEMORY_TIMEOUT_MS;
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_REQUEST_BYTES, MEMORY_TIMEOUT_MS};
@@ -90,8 +87,7 @@ async fn a_value_of_maximum_size_waits_for_the_memory_of_a_concurrent_value_of_m
     run_until_idle().await;
     let waiting = second.emit_for_ack("update-state", &update(&other));
     let small = second.emit_for_ack("message", &json!({"sid": other, "message": "small"}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(cli.wait_for_ack(first).await["version"], 2);
     world.advance(MEMORY_RETRY_MS).await;
     assert_eq!(second.wait_for_ack(waiting).await["version"], 2);
@@ -104,8 +100,7 @@ async fn a_socket_whose_frame_gets_no_memory_is_closed() {
     let mut second = world.cli(&session).await;
     let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
     let message = json!({"sid": session, "message": padding(4 * MIB)});
-    cli.emit("message", &message);
-    run_until_idle().await;
+    cli.deliver("message", &message).await;
     // Only one frame of an isolate may wait for memory.
     second.emit("message", &message);
     assert_eq!(second.socket.wait_for_close().await, 1008);
@@ -123,8 +118,7 @@ async fn a_cli_that_disconnects_while_its_frame_waits_for_memory_does_not_discon
     let (world, session, cli) = live_session().await;
     let second = world.cli(&session).await;
     let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
-    cli.emit("message", &json!({"sid": session, "message": padding(4 * MIB)}));
-    run_until_idle().await;
+    cli.deliver("message", &json!({"sid": session, "message": padding(4 * MIB)})).await;
     cli.socket.close();
     world.advance(FRAME_MEMORY_TIMEOUT_MS + MEMORY_RETRY_MS).await;
     assert!(second.socket.is_open());
@@ -140,8 +134,7 @@ async fn a_change_of_a_large_value_that_waits_for_memory_does_not_block_other_la
     }
     run_until_idle().await;
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    let rename = world.start("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"renamed"}"#);
-    run_until_idle().await;
+    let rename = world.start_and_run("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"renamed"}"#).await;
     world.get(&format!("/api/sessions/{other}")).await.ok();
     drop(pool);
     world.advance(MEMORY_RETRY_MS).await;
@@ -162,7 +155,7 @@ async fn pending_requests_up_to_their_limits_are_stored_when_they_are_completed(
         json!({"requests": requests})
     };
     assert_eq!(cli.update_agent_state(&session, 1, &many(9)).await["code"], "too-large");
-    assert_eq!(cli.update_agent_state(&session, 1, &many(7)).await["result"], "success");
+    cli.put_agent_state(&session, 1, &many(7)).await;
     // Answers the ping that the hub sends after a large frame.
     cli.socket.send("3".to_owned());
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
@@ -179,10 +172,9 @@ async fn pending_requests_up_to_their_limits_are_stored_when_they_are_completed(
 
 #[tokio::test(start_paused = true)]
 async fn a_request_to_write_a_large_file_can_be_approved() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("permission").await;
+    let (world, session, mut cli) = session_with_methods(&["permission"]).await;
     let request = json!({"tool": "Write", "arguments": {"content": padding(8_000_000)}, "createdAt": 5});
-    assert_eq!(cli.update_agent_state(&session, 1, &json!({"requests": {"r": request}})).await["result"], "success");
+    cli.put_agent_state(&session, 1, &json!({"requests": {"r": request}})).await;
     let path = format!("/api/sessions/{session}/permissions/r/approve");
     let reply = world.start("POST", &path, json!({"answers": {"q": [padding(2_000_000)]}}).to_string());
     assert_eq!(cli.respond_to_next_call("permission", &json!({})).await["approved"], true);
@@ -204,7 +196,7 @@ async fn a_value_from_an_older_hub_version_replaces_a_large_value() {
     world.db.execute(r#"UPDATE sessions SET agent_state = '{"old":1}', agent_state_version = 3"#);
     world.hibernate_and_wake().await;
     assert_eq!(world.get_session(&session).await["agentState"], json!({"old": 1}));
-    assert_eq!(cli.update_agent_state(&session, 3, &json!({"padding": padding(2 * MIB)})).await["result"], "success");
+    cli.put_agent_state(&session, 3, &json!({"padding": padding(2 * MIB)})).await;
     reload(&world).await;
     assert!(world.get_session(&session).await["agentState"]["padding"] == padding(2 * MIB));
     assert_eq!(stored_part_count(&world), 2);
@@ -226,8 +218,7 @@ async fn a_large_value_is_not_read_while_the_memory_for_responses_is_used_up() {
         }
         reply.reply().await.assert_error(503, "overloaded");
     }
-    let waiting = world.start("GET", &format!("/api/sessions/{session}"), "");
-    run_until_idle().await;
+    let waiting = world.start_and_run("GET", &format!("/api/sessions/{session}"), "").await;
     let parts_read = world.db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("value_parts"));
     assert!(!parts_read, "nothing is read without a reservation");
     world.get(&format!("/api/sessions/{small}")).await.ok();
@@ -238,8 +229,7 @@ async fn a_large_value_is_not_read_while_the_memory_for_responses_is_used_up() {
 
 #[tokio::test(start_paused = true)]
 async fn a_response_holds_its_reservation_until_its_body_is_dropped() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("readFile").await;
+    let (world, session, mut cli) = session_with_methods(&["readFile"]).await;
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(20 * MIB, json!({}))).await["result"], "success");
     run_until_idle().await;
     let get = async |path: String| {

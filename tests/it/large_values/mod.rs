@@ -2,13 +2,8 @@
 
 mod faults;
 
-use crate::support::cli::Cli;
-use crate::support::live_session::live_session;
 use crate::support::merge::{MergeFixture, merge_fixture, resumable_metadata, resume, success};
-use crate::support::web::Web;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::peers::subscription::Format;
+use crate::support::prelude::*;
 use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
 
 const MIB: usize = 1024 * 1024;
@@ -35,32 +30,27 @@ fn stored_part_count(world: &World) -> i64 {
 
 /// Hibernates the hub, so that it reads the values from the database again.
 async fn reload(world: &World) {
-    run_until_idle().await;
     world.hibernate_and_wake().await;
-}
-
-async fn summary(world: &World, session: &str) -> Value {
-    let list = world.get("/api/sessions?archived=include").await.ok();
-    list["sessions"].as_array().unwrap().iter().find(|summary| summary["id"] == session).unwrap().clone()
 }
 
 #[tokio::test(start_paused = true)]
 async fn pending_requests_in_a_large_state_are_counted_answered_and_canceled() {
-    let (world, session, mut cli) = live_session().await;
-    cli.register("permission").await;
+    let (world, session, mut cli) = session_with_methods(&["permission"]).await;
     let state =
         json!({"requests": {"a": {"tool": "T", "n": 1}, "b": {"tool": "U"}, "c": {}}, "padding": padding(20 * MIB)});
-    assert_eq!(cli.update_agent_state(&session, 1, &state).await["result"], "success");
-    assert_eq!(summary(&world, &session).await["pendingRequestsCount"], 3);
+    cli.put_agent_state(&session, 1, &state).await;
+    assert_eq!(world.listed(&session).await["pendingRequestsCount"], 3);
     reload(&world).await;
     let reads = world.db.read_count();
-    assert_eq!(summary(&world, &session).await["pendingRequestsCount"], 3, "the count of the database");
+    assert_eq!(world.listed(&session).await["pendingRequestsCount"], 3, "the count of the database");
     assert_eq!(world.db.read_count() - reads, 1, "a list is one read");
     for (request, verb, status) in [("a", "approve", "approved"), ("b", "deny", "denied")] {
-        let reply = world.start("POST", &format!("/api/sessions/{session}/permissions/{request}/{verb}"), "{}");
-        let call = cli.next_call().await;
-        cli.respond(&call, &json!({"success": true}));
-        reply.reply().await.ok();
+        cli.complete(
+            world.start("POST", &format!("/api/sessions/{session}/permissions/{request}/{verb}"), "{}"),
+            &json!({"success": true}),
+        )
+        .await
+        .ok();
         let record = world.get_session(&session).await["agentState"].clone();
         assert_eq!(record["completedRequests"][request]["status"], status);
         assert!(record["requests"].get(request).is_none() && record["padding"] == state["padding"]);
@@ -74,7 +64,7 @@ async fn pending_requests_in_a_large_state_are_counted_answered_and_canceled() {
     assert_eq!(record["completedRequests"]["c"]["status"], "canceled");
     assert_eq!(record["completedRequests"]["a"]["n"], 1);
     assert!(record["requests"] == json!({}) && record["padding"] == state["padding"]);
-    assert_eq!(summary(&world, &session).await["pendingRequestsCount"], 0);
+    assert_eq!(world.listed(&session).await["pendingRequestsCount"], 0);
     assert_eq!(stored_part_count(&world), 14, "parts of older states are deleted");
 }
 
@@ -83,13 +73,10 @@ async fn a_session_with_large_metadata_is_listed_renamed_archived_and_restored()
     let (world, session, mut cli) = live_session().await;
     let large = metadata(20 * MIB, json!({"summary": {"text": "doing"}, "flavor": "beta", "machineId": "m"}));
     assert_eq!(set_metadata(&mut cli, &session, 1, &large).await["result"], "success");
-    let cached = summary(&world, &session).await;
-    assert_eq!(
-        (&cached["metadata"]["path"], &cached["metadata"]["summary"]["text"]),
-        (&json!("/code"), &json!("doing"))
-    );
+    let cached = world.listed(&session).await;
+    assert_eq!(pick(&cached, ["metadata/path", "metadata/summary/text"]), json!(["/code", "doing"]));
     reload(&world).await;
-    assert_eq!(summary(&world, &session).await, cached);
+    assert_eq!(world.listed(&session).await, cached);
 
     let reads = || world.db.read_batches().iter().flatten().filter(|read| read.sql.contains("value_parts")).count();
     let before = reads();
@@ -116,7 +103,7 @@ async fn a_session_with_large_metadata_is_listed_renamed_archived_and_restored()
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
     reload(&world).await;
-    assert_eq!(summary(&world, &session).await["metadata"]["name"], "mine");
+    assert_eq!(world.listed(&session).await["metadata"]["name"], "mine");
     assert_eq!(world.get("/api/sessions").await.ok()["sessions"], json!([]));
     let record = world.get_session(&session).await["metadata"].clone();
     assert!(record["lifecycleState"] == "archived" && record["padding"] == large["padding"]);
@@ -160,8 +147,7 @@ async fn a_resume_restores_an_archived_session_with_large_metadata() {
 async fn a_merge_that_waits_for_memory_does_not_block_other_sessions() {
     let MergeFixture { world, new, mut cli, reply, .. } =
         merge_fixture(json!({}), json!({"new": padding(3 * MIB)})).await;
-    let other = world.create_session("/other").await;
-    let mut other_cli = world.live_cli(&other).await;
+    let (other, mut other_cli) = world.active_session("/other").await;
     run_until_idle().await;
     let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     cli.send_keep_alive(&world, &new).await;
@@ -178,7 +164,7 @@ async fn a_merge_of_two_sessions_with_large_metadata_keeps_the_name_of_the_old_s
     let MergeFixture { world, new, reply, old, mut cli, .. } =
         merge_fixture(old_metadata, json!({"new": padding(3 * MIB)})).await;
     let state = json!({"padding": padding(2 * MIB)});
-    assert_eq!(cli.update_agent_state(&new, 1, &state).await["result"], "success");
+    cli.put_agent_state(&new, 1, &state).await;
     cli.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     reload(&world).await;
@@ -282,12 +268,12 @@ async fn parts_are_deleted_with_their_value_and_with_their_session() {
     let (world, session, mut cli) = live_session().await;
     let large = |n: u64| json!({"n": n, "padding": padding(4 * MIB)});
     for version in 1..4 {
-        assert_eq!(cli.update_agent_state(&session, version, &large(version)).await["result"], "success");
+        cli.put_agent_state(&session, version, &large(version)).await;
         assert_eq!(stored_part_count(&world), 3);
     }
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
     assert_eq!(stored_part_count(&world), 5);
-    assert_eq!(cli.update_agent_state(&session, 4, &json!(null)).await["result"], "success");
+    cli.put_agent_state(&session, 4, &json!(null)).await;
     assert_eq!(stored_part_count(&world), 2);
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();

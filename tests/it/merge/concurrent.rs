@@ -1,17 +1,13 @@
 //! Merges during which other requests, messages and lookups arrive.
 
 use crate::support::merge::{
-    MergeFixture, begin_merge, merge_fixture, resumable_metadata, resume, send_text, success, texts,
+    MergeFixture, begin_merge, begun_merge, merge_fixture, resumable_metadata, resume, send_text, success, texts,
 };
-use crate::support::sqlite::{BatchKind, permanent_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 #[tokio::test(start_paused = true)]
 async fn messages_during_a_merge_wait_and_are_appended_in_order() {
-    let mut fixture = merge_fixture(json!({}), json!({})).await;
-    begin_merge(&mut fixture, None).await;
-    let MergeFixture { world, new, mut cli, reply, .. } = fixture;
+    let MergeFixture { world, new, mut cli, reply, .. } = begun_merge(json!({}), None).await;
     let late_message =
         |n: usize| json!({"sid": new, "message": {"text": format!("late {n}")}, "localId": format!("late {n}")});
     let mut acks: Vec<u64> = (0..5).map(|n| cli.emit_for_ack("message", &late_message(n))).collect();
@@ -19,14 +15,10 @@ async fn messages_during_a_merge_wait_and_are_appended_in_order() {
     acks.push(cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "again"}, "localId": "c"})));
     acks.push(cli.emit_for_ack("message", &late_message(4)));
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"from the web"}"#);
-    run_until_idle().await;
-    assert!(!sent.is_ready() && !reply.is_ready());
+    assert!(!sent.has_response().await && !reply.is_ready());
     world.db.release_results();
     reply.reply().await.ok();
-    let mut seqs = Vec::new();
-    for ack in acks {
-        seqs.push(cli.wait_for_ack(ack).await["seq"].as_u64().unwrap());
-    }
+    let seqs = each(acks, async |ack| cli.wait_for_ack(ack).await["seq"].as_u64().unwrap()).await;
     sent.reply().await.ok();
     assert_eq!((seqs[5], seqs[6]), (3, seqs[4]), "{seqs:?}");
     let mut all = texts(&world, &new).await;
@@ -54,20 +46,17 @@ async fn messages_also_wait_during_the_second_of_two_merges_into_one_session() {
     };
     let mut writes = 0;
     // Commits the first merge and the writes after it, until the second merge starts.
-    world.db.release_result(0);
-    run_until_idle().await;
+    world.release_result(0).await;
     while merges(&world) == 0 {
         assert_eq!(world.db.held_result_count(), 1);
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
         writes += 1;
         assert!(writes < 10, "no second merge has started");
     }
     reply.reply().await.ok();
     let message = json!({"sid": new, "message": {"text": "late"}});
     let ack = cli.emit_for_ack("message", &message);
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(second.reply().await.ok(), success(&new));
     assert_eq!(cli.wait_for_ack(ack).await["seq"], 6);
     assert_eq!(texts(&world, &new).await, ["zero", "one", "two", "three", "four", "late"]);
@@ -75,9 +64,7 @@ async fn messages_also_wait_during_the_second_of_two_merges_into_one_session() {
 
 #[tokio::test(start_paused = true)]
 async fn a_resume_during_the_merge_makes_no_call() {
-    let mut fixture = merge_fixture(json!({}), json!({})).await;
-    begin_merge(&mut fixture, None).await;
-    let MergeFixture { world, old, new, mut runner, reply, .. } = fixture;
+    let MergeFixture { world, old, new, mut runner, reply, .. } = begun_merge(json!({}), None).await;
     drop(runner.socket.drain().await);
     let again = resume(&world, &old);
     runner.socket.assert_no_frames().await;
@@ -114,8 +101,7 @@ async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
             "archive" => Some(world.start("POST", &format!("{path}/archive"), "")),
             _ => Some(world.start("DELETE", &path, "")),
         };
-        run_until_idle().await;
-        world.db.release_results();
+        world.release_results().await;
         let reply = reply.reply().await;
         assert_eq!(reply.status, 200, "{change}: {reply:?}");
         if let Some(request) = request {
@@ -141,17 +127,14 @@ async fn changes_of_the_old_session_during_the_merge_have_no_effect() {
 
 #[tokio::test(start_paused = true)]
 async fn changes_of_the_new_session_during_the_merge_are_not_lost() {
-    let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-    begin_merge(&mut fixture, None).await;
-    let MergeFixture { world, new, mut cli, reply, .. } = fixture;
+    let MergeFixture { world, new, mut cli, reply, .. } = begun_merge(json!({"name": "Mine"}), None).await;
     let state =
         json!({"requests": {"r": {"tool": "R"}}, "completedRequests": {"late": {"tool": "T", "status": "denied"}}});
     let state = cli.emit_for_ack("update-state", &json!({"sid": new, "expectedVersion": 1, "agentState": state}));
     let metadata = json!({"path": "/code", "host": "box", "late": 1});
     let metadata =
         cli.emit_for_ack("update-metadata", &json!({"sid": new, "expectedVersion": 1, "metadata": metadata}));
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     reply.reply().await.ok();
     assert_eq!(cli.wait_for_ack(state).await["result"], "success");
     let metadata = cli.wait_for_ack(metadata).await;
@@ -188,12 +171,10 @@ async fn deleting_the_new_session_during_the_merge_deletes_the_merged_messages_t
     let mut web = fixture.world.web("all=true").await;
     begin_merge(&mut fixture, None).await;
     let MergeFixture { world, old, new, cli, reply, .. } = fixture;
-    cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
-    run_until_idle().await;
+    cli.deliver("session-end", &json!({"sid": new, "time": world.now()})).await;
     let deleted = world.start("DELETE", &format!("/api/sessions/{new}"), "");
     let lingering = world.start("DELETE", &format!("/api/sessions/{old}"), "");
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(reply.reply().await.ok(), success(&new));
     deleted.reply().await.ok();
     lingering.reply().await.assert_error(404, "session_not_found");
@@ -212,12 +193,10 @@ async fn a_merge_starts_while_other_sessions_are_written() {
     let busy = world.create_session("/busy").await;
     let other = world.cli(&busy).await;
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    run_until_idle().await;
+    cli.deliver("session-alive", &json!({"sid": new, "time": world.now()})).await;
     for n in 0..10 {
         // A change is queued whenever a batch ends.
-        other.emit("message", &json!({"sid": busy, "message": {"text": format!("{n}")}}));
-        run_until_idle().await;
+        other.deliver("message", &json!({"sid": busy, "message": {"text": format!("{n}")}})).await;
         world.db.release_results();
         world.db.hold_results(BatchKind::Writes);
         run_until_idle().await;
@@ -250,8 +229,7 @@ async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_th
 
     world.db.hold_results(BatchKind::Reads);
     let ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "three"}, "localId": "c"}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the lookup is held");
+    assert_eq!(world.held_results().await, 1, "the lookup is held");
     world.db.stop_holding();
     second.send_keep_alive(&world, &new).await;
     assert_eq!(reply.reply().await.ok(), success(&new));
@@ -262,14 +240,10 @@ async fn a_local_id_of_the_old_messages_is_found_if_its_lookup_started_before_th
 
 #[tokio::test(start_paused = true)]
 async fn a_web_message_that_waited_for_a_merge_is_rejected_if_the_session_has_ended() {
-    let mut fixture = merge_fixture(json!({}), json!({})).await;
-    begin_merge(&mut fixture, None).await;
-    let MergeFixture { world, new, cli, .. } = fixture;
-    cli.emit("session-end", &json!({"sid": new, "time": world.now()}));
-    run_until_idle().await;
+    let MergeFixture { world, new, cli, .. } = begun_merge(json!({}), None).await;
+    cli.deliver("session-end", &json!({"sid": new, "time": world.now()})).await;
     let sent = world.start("POST", &format!("/api/sessions/{new}/messages"), r#"{"text":"late"}"#);
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     sent.reply().await.assert_error(409, "session_inactive");
     assert_eq!(texts(&world, &new).await, ["one", "two", "three", "four"]);
 }

@@ -1,18 +1,14 @@
 //! Merges that fail or are interrupted: a merge is atomic.
 
-use crate::support::cli::Cli;
-use crate::support::merge::{MergeFixture, begin_merge, merge_fixture, resume, send_text, success, texts};
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::merge::{MergeFixture, begin_merge, begun_merge, merge_fixture, resume, send_text, success, texts};
+use crate::support::prelude::*;
 use session_gateway_hub::model::large::MAX_INLINE_METADATA_BYTES;
 use session_gateway_hub::store::Statement;
 
 /// Asserts that the two sessions are either unchanged or merged completely, and that the new session accepts messages.
 async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
     world.db.repair();
-    world.db.release_results();
-    run_until_idle().await;
+    world.release_results().await;
     let is_merged = world.get(&format!("/api/sessions/{old}")).await.status == 404;
     send_text(cli, new, "five", None).await;
     if is_merged {
@@ -28,12 +24,10 @@ async fn assert_atomic(world: &World, old: &str, new: &str, cli: &mut Cli) {
 #[tokio::test(start_paused = true)]
 async fn a_merge_that_fails_permanently_is_atomic() {
     for committed in [false, true] {
-        let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-        begin_merge(&mut fixture, Some((permanent_error(), committed))).await;
-        let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
+        let MergeFixture { world, old, new, mut cli, reply, .. } =
+            begun_merge(json!({"name": "Mine"}), Some((permanent_error(), committed))).await;
         let waiting_ack = cli.emit_for_ack("message", &json!({"sid": new, "message": {"text": "two"}, "localId": "b"}));
-        run_until_idle().await;
-        world.db.release_results();
+        world.release_results().await;
         reply.reply().await.assert_error(503, "hub_unavailable");
         assert_eq!(cli.wait_for_ack(waiting_ack).await["ok"], true, "messages that waited for the merge are stored");
         assert_atomic(&world, &old, &new, &mut cli).await;
@@ -63,10 +57,7 @@ async fn a_merge_is_atomic_even_if_the_write_after_it_fails() {
         let mut web = fixture.world.web("all=true").await;
         begin_merge(&mut fixture, None).await;
         let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
-        match committed {
-            true => world.db.lose_response(permanent_error()),
-            false => world.db.fail(BatchKind::Writes, permanent_error()),
-        }
+        world.db.fail_write(permanent_error(), committed);
         world.db.release_results();
         reply.reply().await;
         assert_atomic(&world, &old, &new, &mut cli).await;
@@ -76,9 +67,7 @@ async fn a_merge_is_atomic_even_if_the_write_after_it_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a_merge_is_atomic_across_a_restart() {
-    let mut fixture = merge_fixture(json!({"name": "Mine"}), json!({})).await;
-    begin_merge(&mut fixture, None).await;
-    let MergeFixture { world, old, new, mut cli, reply, .. } = fixture;
+    let MergeFixture { world, old, new, mut cli, reply, .. } = begun_merge(json!({"name": "Mine"}), None).await;
     reply.abort();
     world.restart();
     assert_atomic(&world, &old, &new, &mut cli).await;
@@ -128,14 +117,11 @@ async fn a_merge_keeps_large_metadata_that_changes_while_it_waits_for_a_write() 
     let MergeFixture { world, old, new, cli, reply, .. } = merge_fixture(json!({}), padding).await;
     world.db.hold_results(BatchKind::Reads);
     let rename = world.start("PATCH", &format!("/api/sessions/{new}"), r#"{"name":"Renamed"}"#);
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the rename reads the metadata");
+    assert_eq!(world.held_results().await, 1, "the rename reads the metadata");
     world.db.hold_results(BatchKind::Writes);
     cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 2, "the merge waits for the write of the keep-alive");
-    world.db.release_result(0);
-    run_until_idle().await;
+    assert_eq!(world.held_results().await, 2, "the merge waits for the write of the keep-alive");
+    world.release_result(0).await;
     world.db.release_results();
     assert_eq!(reply.reply().await.ok(), success(&new));
     rename.reply().await.ok();

@@ -1,15 +1,12 @@
 //! Answers from notifications: a token inside the push answers one request once.
 
-use serde_json::{Value, json};
 use session_gateway_hub::http::edge::Action;
 
-use crate::support::cli::Cli;
 use crate::support::edge::EdgeRequest;
 use crate::support::permissions::{completed, start_answer};
+use crate::support::prelude::*;
 use crate::support::pushes::{Browser, ENDPOINT, push_fixture};
-use crate::support::rest::PendingReply;
 use crate::support::worker_edge::{edge, head};
-use crate::support::{World, run_until_idle};
 
 const MINUTE_MS: u64 = 60_000;
 
@@ -20,8 +17,7 @@ fn bash(command: &str) -> Value {
 /// Asks for permission, and returns the `data` of the push.
 async fn ask(world: &World, session: &str, cli: &mut Cli, browser: &Browser, version: u64, request: &Value) -> Value {
     cli.update_agent_state(session, version, &json!({"requests": {"r1": request}})).await;
-    world.advance(501).await;
-    let pushes = world.rt.take_pushes();
+    let pushes = world.pushes_after(501).await;
     let message = pushes.iter().find(|message| message.uri().to_string() == browser.endpoint).expect("a push");
     browser.read(message)["data"].clone()
 }
@@ -64,9 +60,7 @@ async fn assert_accepted(world: &World, cli: &mut Cli, token: &str, decision: &s
 
 /// Answers on the page.
 async fn answer_on_page(world: &World, session: &str, cli: &mut Cli, action: &str) {
-    let reply = start_answer(world, session, action, &json!({}));
-    cli.respond_to_next_call("permission", &json!({"ok": true})).await;
-    reply.reply().await.ok();
+    cli.serve(start_answer(world, session, action, &json!({})), "permission", &json!({"ok": true})).await.ok();
 }
 
 #[tokio::test(start_paused = true)]
@@ -80,8 +74,7 @@ async fn a_push_says_what_is_asked_and_its_token_approves_only_this_request() {
     assert_eq!(data["sentAt"], world.now() - 1);
     let params = assert_accepted(&world, &mut cli, data["answerToken"].as_str().unwrap(), "approved").await;
     assert_eq!(params, json!({"id": "r1", "approved": true}));
-    let entry = completed(&world, &session, "r1").await;
-    assert_eq!((&entry["status"], &entry["decision"]), (&json!("approved"), &json!("approved")));
+    assert_eq!(pick(&completed(&world, &session, "r1").await, ["status", "decision"]), json!(["approved", "approved"]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -130,8 +123,7 @@ async fn of_an_answer_on_the_page_and_one_from_a_notification_only_the_first_rea
         run_until_idle().await;
         let second = if is_page_first { answer(&world, &token, "approved") } else { deny_on_page() };
         second.reply().await.assert_error(404, "request_not_found");
-        let params = cli.respond_to_next_call("permission", &json!({"ok": true})).await;
-        assert_eq!(params["approved"], !is_page_first);
+        assert_eq!(cli.respond_to_next_call("permission", &json!({"ok": true})).await["approved"], !is_page_first);
         first.reply().await.ok();
         assert!(cli.try_call().await.is_none());
     }
@@ -141,7 +133,6 @@ async fn of_an_answer_on_the_page_and_one_from_a_notification_only_the_first_rea
 async fn a_token_stays_used_if_the_hub_stops_before_the_cli_answers() {
     let (world, session, mut cli, _, token) = session_with_request().await;
     let reply = answer(&world, &token, "approved");
-    run_until_idle().await;
     assert!(cli.try_call().await.is_some());
     world.restart();
     drop(reply);
@@ -160,8 +151,7 @@ async fn a_token_expires_after_ten_minutes_and_its_record_soon_after() {
     world.advance(501).await;
     assert_refused(&world, &mut cli, &token, (410, "answer_token_expired")).await;
     for tag in ["/code/a", "/code/b"] {
-        let session = world.create_session(tag).await;
-        let mut cli = world.live_cli(&session).await;
+        let (session, mut cli) = world.active_session(tag).await;
         cli.register("permission").await;
         let data = ask(&world, &session, &mut cli, &browser, 1, &bash("npm test")).await;
         assert_accepted(&world, &mut cli, data["answerToken"].as_str().unwrap(), "denied").await;
@@ -222,8 +212,7 @@ async fn a_token_of_one_browser_ends_with_the_answer_of_another() {
     cli.register("permission").await;
     let other = Browser::subscribed(&world, "https://push.service.com/send/b", 2).await;
     cli.update_agent_state(&session, 1, &json!({"requests": {"r1": bash("npm test")}})).await;
-    world.advance(501).await;
-    let pushes = world.rt.take_pushes();
+    let pushes = world.pushes_after(501).await;
     let token = |browser: &Browser| {
         let message = pushes.iter().find(|message| message.uri().to_string() == browser.endpoint).unwrap();
         browser.read(message)["data"]["answerToken"].as_str().unwrap().to_owned()
@@ -353,8 +342,7 @@ async fn questions_plans_choices_and_large_requests_have_no_token() {
 async fn the_log_and_the_queue_have_no_token_and_no_arguments() {
     let (world, session, mut cli, browser) = push_fixture().await;
     world.rt.respond_to_pushes(ENDPOINT, &[(503, Some("3600"))]);
-    let data = ask(&world, &session, &mut cli, &browser, 1, &bash("echo hunter2")).await;
-    assert!(data["answerToken"].is_string());
+    assert!(ask(&world, &session, &mut cli, &browser, 1, &bash("echo hunter2")).await["answerToken"].is_string());
     let log = json!(world.push_log().await).to_string();
     let stored = format!("{:?}", world.rt.stored_entries());
     for text in [log, stored] {
@@ -368,9 +356,7 @@ async fn a_push_that_is_sent_again_has_the_request_as_it_is_then() {
     world.rt.respond_to_pushes(ENDPOINT, &[(503, None), (201, None)]);
     let first = ask(&world, &session, &mut cli, &browser, 1, &bash("npm test")).await;
     cli.update_agent_state(&session, 2, &json!({"requests": {"r1": bash("npm run build")}})).await;
-    world.advance(6_000).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    let second = browser.read(message)["data"].clone();
+    let second = browser.read_one(&world.pushes_after(6_000).await)["data"].clone();
     assert_eq!((&first["detail"], &second["detail"]), (&json!("npm test"), &json!("npm run build")));
     assert_ne!(first["answerToken"], second["answerToken"]);
 }

@@ -1,11 +1,7 @@
 //! Notifications about permission requests and finished agents, from the CLI to the browser.
 
-use crate::support::World;
+use crate::support::prelude::*;
 use crate::support::pushes::{Browser, ENDPOINT, header, pending, push_fixture, second_browser};
-use crate::support::runtime::START;
-use crate::support::sqlite::{BatchKind, permanent_error};
-use serde_json::json;
-use session_gateway_hub::store::DbError;
 
 const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 
@@ -13,11 +9,9 @@ const DAY_MS: u64 = 24 * 60 * 60 * 1000;
 async fn a_permission_request_is_pushed_to_the_browser() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
-    world.advance(499).await;
-    assert!(world.rt.take_pushes().is_empty());
-    world.advance(2).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    let mut payload = browser.read(message);
+    assert!(world.pushes_after(499).await.is_empty());
+    let pushes = world.pushes_after(2).await;
+    let (message, mut payload) = (&pushes[0], browser.read_one(&pushes));
     let token = payload["data"].as_object_mut().unwrap().remove("answerToken").unwrap();
     assert!(token.as_str().unwrap().starts_with("sga_"));
     let expected = json!({
@@ -43,27 +37,22 @@ async fn a_request_in_an_agent_state_larger_than_a_row_is_pushed_with_its_tool()
     let mut state = pending(&["r1"]);
     state["context"] = json!("x".repeat(3_000_000));
     cli.update_agent_state(&session, 1, &state).await;
-    world.advance(501).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["body"], "demo (Bash)");
+    assert_eq!(browser.read_one(&world.pushes_after(501).await)["body"], "demo (Bash)");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["body"], "Beta is waiting in demo");
-    assert_eq!(header(message, "Urgency"), "normal");
+    let pushes = world.pushes_after(1).await;
+    assert_eq!(browser.read_one(&pushes)["body"], "Beta is waiting in demo");
+    assert_eq!(header(&pushes[0], "Urgency"), "normal");
     world.advance(4_000).await;
     cli.send_ready(&session).await;
-    world.advance(500).await;
-    assert!(world.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(500).await.is_empty());
     world.advance(600).await;
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert_eq!(world.pushes_after(1).await.len(), 1);
     assert_eq!(world.outcomes_newest_first().await, ["sent", "cooling-down", "sent"]);
 }
 
@@ -79,12 +68,9 @@ async fn a_notification_has_the_name_of_the_agent_or_the_label_of_its_flavor() {
         (json!({}), "Zeta coder is waiting in demo"),
     ];
     for (number, (metadata, expected)) in cases.into_iter().enumerate() {
-        let session = world.create_session_with(&format!("/{number}/demo"), metadata).await;
-        let mut cli = world.live_cli(&session).await;
+        let (session, mut cli) = world.active_session_with(&format!("/{number}/demo"), metadata).await;
         cli.send_ready(&session).await;
-        world.advance(1).await;
-        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-        assert_eq!(browser.read(message)["body"], expected);
+        assert_eq!(browser.read_one(&world.pushes_after(1).await)["body"], expected);
     }
 }
 
@@ -112,8 +98,7 @@ async fn a_subscription_that_is_gone_is_deleted() {
         let (world, session, mut cli, browser) = push_fixture().await;
         second_browser(&world, &[(status, None)]).await;
         cli.send_ready(&session).await;
-        world.advance(1).await;
-        assert_eq!(world.rt.take_pushes().len(), 2);
+        assert_eq!(world.pushes_after(1).await.len(), 2);
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)));
         assert_eq!(log["failures"][0]["service"], "https://other.service.com:8443");
@@ -121,8 +106,7 @@ async fn a_subscription_that_is_gone_is_deleted() {
         assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
         world.advance(6_000).await;
         cli.send_ready(&session).await;
-        world.advance(1).await;
-        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+        let [message] = &world.pushes_after(1).await[..] else { panic!("not one message") };
         assert_eq!(message.uri().to_string(), browser.endpoint);
     }
 }
@@ -130,18 +114,15 @@ async fn a_subscription_that_is_gone_is_deleted() {
 #[tokio::test(start_paused = true)]
 async fn without_subscriptions_notifications_need_no_read() {
     let world = World::new();
-    let session = world.create_session("/code/demo").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code/demo").await;
     let browser = second_browser(&world, &[(410, None)]).await;
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert_eq!(world.pushes_after(1).await.len(), 1);
     assert!(world.rt.stored_entries().contains_key("push:none"));
     world.advance(6_000).await;
     let reads = world.db.read_count();
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!((world.db.read_count(), world.rt.take_pushes().len()), (reads, 0));
+    assert_eq!((world.db.read_count(), world.pushes_after(1).await.len()), (reads, 0));
     assert_eq!(world.outcomes_newest_first().await, ["failed"], "without subscriptions nothing is logged");
     world.post("/api/push/subscribe", &browser.subscription()).await.ok();
     world.rt.respond_to_pushes(&browser.endpoint, &[(202, None)]);
@@ -158,8 +139,7 @@ fn database_calls_and_alarms(world: &World) -> (usize, usize, usize) {
 #[tokio::test(start_paused = true)]
 async fn without_subscriptions_notifications_need_no_statement_and_no_alarm() {
     let world = World::new();
-    let session = world.create_session("/code/demo").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code/demo").await;
     // The first notification reads the database. The key-value storage keeps the result during hibernation.
     cli.send_ready(&session).await;
     world.advance(6_000).await;
@@ -203,9 +183,7 @@ async fn the_result_that_there_are_no_subscriptions_is_cached_for_a_day() {
         world.db.execute("INSERT INTO push_subscriptions SELECT * FROM backup");
         for (pause, outcomes) in [(DAY_MS - 1_000, &[][..]), (1_000 + 5_000, &["sent"])] {
             world.rt.set_now(world.now() + pause);
-            if hibernates {
-                world.hibernate_and_wake().await;
-            }
+            world.hibernate_if(hibernates).await;
             cli.send_ready(&session).await;
             world.advance(1).await;
             assert_eq!(world.outcomes_newest_first().await, outcomes);
@@ -220,8 +198,7 @@ async fn subscriptions_are_read_once() {
     world.advance(6_000).await;
     let before = database_calls_and_alarms(&world);
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 2);
+    assert_eq!(world.pushes_after(1).await.len(), 2);
     let after = database_calls_and_alarms(&world);
     assert_eq!((after.0, after.1), (before.0, before.1 + 1), "the write is the message");
 }
@@ -249,11 +226,11 @@ async fn a_push_message_to_a_busy_service_is_retried_after_its_retry_after() {
         let reason = if status > 0 { "The push service was busy." } else { "The push service could not be reached." };
         assert_eq!(retry["reason"], reason);
         let until = if status == 503 { START + delay } else { sent_at + delay };
-        world.advance(until - 1 - world.now()).await;
-        assert!(world.rt.take_pushes().is_empty(), "{status} {retry_after:?}");
+        assert!(world.pushes_after(until - 1 - world.now()).await.is_empty(), "{status} {retry_after:?}");
         assert_eq!(retry["at"], until);
-        world.advance(1).await;
-        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message after {status} {retry_after:?}") };
+        let [message] = &world.pushes_after(1).await[..] else {
+            panic!("not one message after {status} {retry_after:?}")
+        };
         assert_eq!(browser.read(message)["title"], "Session Ready");
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(2), &json!(0)));
@@ -266,13 +243,8 @@ async fn a_push_message_is_sent_at_most_five_times() {
     let (world, session, mut cli, _) = push_fixture().await;
     second_browser(&world, &[(500, None)]).await;
     cli.send_ready(&session).await;
-    world.advance(3_600_000).await;
-    assert_eq!(world.rt.take_pushes().len(), 1 + 5);
-    let log = &world.push_log().await[0];
-    assert_eq!(
-        (&log["outcome"], &log["waiting"], &log["failures"][0]["status"]),
-        (&json!("sent"), &json!(0), &json!(500))
-    );
+    assert_eq!(world.pushes_after(3_600_000).await.len(), 1 + 5);
+    assert_eq!(pick(&world.push_log().await[0], ["outcome", "waiting", "failures/0/status"]), json!(["sent", 0, 500]));
     assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("push:item")));
 }
 
@@ -281,15 +253,11 @@ async fn a_retry_survives_hibernation_and_a_restart() {
     let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("60")), (503, Some("60")), (201, None)]).await;
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 2);
+    assert_eq!(world.pushes_after(1).await.len(), 2);
     world.hibernate_and_wake().await;
-    world.advance(60_001).await;
-    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert_eq!(world.pushes_after(60_001).await.len(), 1);
     world.restart();
-    world.advance(60_001).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["data"]["sessionId"], *session);
+    assert_eq!(browser.read_one(&world.pushes_after(60_001).await)["data"]["sessionId"], *session);
     assert_eq!(world.outcomes_newest_first().await, ["sent"]);
 }
 
@@ -298,9 +266,7 @@ async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.restart();
-    world.advance(501).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["data"]["requestId"], "r1");
+    assert_eq!(browser.read_one(&world.pushes_after(501).await)["data"]["requestId"], "r1");
     world.hibernate_and_wake().await;
     cli.send_ready(&session).await;
     world.advance(1).await;
@@ -313,21 +279,18 @@ async fn a_debounced_request_and_a_cooldown_survive_a_restart() {
 #[tokio::test(start_paused = true)]
 async fn a_push_message_that_is_too_large_is_shortened_once() {
     let world = World::new();
-    let session = world.create_session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session_with("/code/demo", json!({"name": "n".repeat(200)})).await;
     let browser = second_browser(&world, &[(413, None)]).await;
     let request = json!({"requests": {"r1": {"tool": "T".repeat(9_000)}}});
     cli.update_agent_state(&session, 1, &request).await;
-    world.advance(60_000).await;
-    let pushed = world.rt.take_pushes();
+    let pushed = world.pushes_after(60_000).await;
     let [long, short] = &pushed[..] else { panic!("not two messages, but {}", pushed.len()) };
     assert_eq!(long.body().len(), 3_103, "a payload of 3,000 bytes");
     assert!(short.body().len() < 2_200);
     assert_eq!(browser.read(short)["data"], browser.read(long)["data"]);
     assert_eq!(world.push_log().await[0]["failures"][0]["status"], 413);
     cli.send_ready(&session).await;
-    world.advance(60_000).await;
-    assert_eq!(world.rt.take_pushes().len(), 1, "a short message is not retried");
+    assert_eq!(world.pushes_after(60_000).await.len(), 1, "a short message is not retried");
 }
 
 #[tokio::test(start_paused = true)]
@@ -336,8 +299,7 @@ async fn push_messages_with_other_statuses_are_not_retried() {
         let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(status, None)]).await;
         cli.send_ready(&session).await;
-        world.advance(600_000).await;
-        assert_eq!(world.rt.take_pushes().len(), 2, "{status}");
+        assert_eq!(world.pushes_after(600_000).await.len(), 2, "{status}");
         assert_eq!(world.push_log().await[0]["failures"][0]["status"], status);
         assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 2);
     }
@@ -348,13 +310,11 @@ async fn an_unresponsive_push_service_blocks_nothing_else() {
     let (world, session, mut cli, _) = push_fixture().await;
     world.rt.hang_pushes(ENDPOINT);
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert_eq!(world.pushes_after(1).await.len(), 1);
     assert_eq!(cli.send_message(&session, "words").await["ok"], true);
     assert_eq!(world.get_session(&session).await["seq"], 2);
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
-    world.advance(501).await;
-    assert_eq!(world.rt.take_pushes().len(), 1, "the next notification is sent");
+    assert_eq!(world.pushes_after(501).await.len(), 1, "the next notification is sent");
 }
 
 #[tokio::test(start_paused = true)]
@@ -363,14 +323,10 @@ async fn permission_requests_within_half_a_second_are_one_notification() {
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.advance(400).await;
     cli.update_agent_state(&session, 2, &pending(&["r1", "r2"])).await;
-    world.advance(99).await;
-    assert!(world.rt.take_pushes().is_empty());
-    world.advance(1).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["data"]["requestId"], "r2");
+    assert!(world.pushes_after(99).await.is_empty());
+    assert_eq!(browser.read_one(&world.pushes_after(1).await)["data"]["requestId"], "r2");
     cli.update_agent_state(&session, 3, &pending(&["r2"])).await;
-    world.advance(1_000).await;
-    assert!(world.rt.take_pushes().is_empty(), "there is no new request");
+    assert!(world.pushes_after(1_000).await.is_empty(), "there is no new request");
     assert_eq!(world.outcomes_newest_first().await, ["sent", "replaced"]);
 }
 
@@ -413,13 +369,10 @@ async fn a_notification_is_about_the_last_request_that_is_still_pending() {
             cli.update_agent_state(&session, version, state).await;
         }
         cli.update_agent_state(&session, versions + 1, &pending(&["r1", "r2"])).await;
-        world.advance(501).await;
-        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-        assert_eq!(browser.read(message)["data"]["requestId"], "r2");
+        assert_eq!(browser.read_one(&world.pushes_after(501).await)["data"]["requestId"], "r2");
         cli.update_agent_state(&session, versions + 2, &pending(&["r1", "r4"])).await;
         cli.update_agent_state(&session, versions + 3, &pending(&["r1"])).await;
-        world.advance(501).await;
-        assert!(world.rt.take_pushes().is_empty(), "the push for r2 covered r1");
+        assert!(world.pushes_after(501).await.is_empty(), "the push for r2 covered r1");
         assert_eq!(world.outcomes_newest_first().await[0], "answered");
     }
 }
@@ -433,8 +386,7 @@ async fn an_answered_request_and_a_deleted_session_are_not_pushed() {
     cli.update_agent_state(&session, 3, &pending(&["r2"])).await;
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
-    world.advance(1_000).await;
-    assert!(world.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(1_000).await.is_empty());
     assert_eq!(world.outcomes_newest_first().await, ["session-gone", "answered"]);
 }
 
@@ -444,8 +396,7 @@ async fn a_request_that_was_not_committed_is_not_pushed() {
     world.db.fail_all(BatchKind::Writes, permanent_error());
     cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
     world.db.repair();
-    world.advance(1_000).await;
-    assert!(world.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(1_000).await.is_empty());
     assert_eq!(world.outcomes_newest_first().await, <[String; 0]>::default());
 }
 
@@ -459,8 +410,8 @@ async fn a_notification_waits_while_the_database_is_unavailable() {
     world.advance(1).await;
     assert_eq!(world.outcomes_newest_first().await, ["waiting"]);
     world.db.repair();
-    world.advance(5_000).await;
-    assert_eq!((world.rt.take_pushes().len(), world.outcomes_newest_first().await), (1, vec!["sent".to_owned()]));
+    assert_eq!(world.pushes_after(5_000).await.len(), 1);
+    assert_eq!(world.outcomes_newest_first().await, ["sent"]);
     cli.send_ready(&session).await;
     world.hibernate_and_wake().await;
     world.db.fail_all(BatchKind::Reads, fault);

@@ -1,10 +1,8 @@
 //! Pushes and toasts while a person uses one of several devices.
 
+use crate::support::prelude::*;
 use crate::support::pushes::{Browser, pending};
-use crate::support::web::{Web, parse_event};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::peers::subscription::Format;
+use crate::support::web::parse_event;
 use session_gateway_hub::hub::core::push::queue::MAX_HELD_PUSHES;
 
 const DESK: &str = "https://push.service.com/desk";
@@ -13,8 +11,7 @@ const PHONE: &str = "https://push.service.com/phone";
 /// A session with its CLI, and two subscribed devices: a desk and a phone.
 async fn desk_and_phone() -> (World, String, crate::support::cli::Cli) {
     let world = World::new();
-    let session = world.create_session_with("/code/demo", json!({"flavor": "beta"})).await;
-    let cli = world.live_cli(&session).await;
+    let (session, cli) = world.active_session_with("/code/demo", json!({"flavor": "beta"})).await;
     for (endpoint, seed, device) in [(DESK, 1, "desk"), (PHONE, 2, "phone")] {
         Browser::new(endpoint, seed).subscribe_on(&world, device).await;
     }
@@ -102,9 +99,7 @@ async fn a_toast_on_a_page_that_is_still_in_use_is_not_pushed() {
         cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
         world.advance(30_000).await;
         report(&world, &id, "visible").await;
-        if is_hibernated {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(is_hibernated).await;
         world.advance(3_600_000).await;
         assert_eq!(take_pushed_endpoints(&world), [PHONE]);
         assert_eq!(newest_entry(&world).await, entry("sent", 1, 0));
@@ -251,8 +246,7 @@ async fn the_next_request_supersedes_a_request_that_is_held_back() {
     assert!(page.types().await.contains(&"toast".to_owned()));
     report(&world, &id, "hidden").await;
     cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
-    world.advance(60_000).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+    let [message] = &world.pushes_after(60_000).await[..] else { panic!("not one message") };
     assert_eq!(Browser::new(DESK, 1).read(message)["data"]["requestId"], "r1");
 }
 
@@ -267,8 +261,7 @@ async fn the_next_request_supersedes_a_request_that_was_already_pushed_to_anothe
     world.advance(501).await;
     assert_eq!(take_pushed_endpoints(&world), [PHONE]);
     cli.update_agent_state(&session, 3, &pending(&["r1"])).await;
-    world.advance(60_000).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
+    let [message] = &world.pushes_after(60_000).await[..] else { panic!("not one message") };
     assert_eq!(message.uri().to_string(), DESK);
     assert_eq!(Browser::new(DESK, 1).read(message)["data"]["requestId"], "r1");
 }

@@ -1,14 +1,12 @@
 //! A rotation of the access secret: subscriptions that were made with a refused secret get no push and answer no request.
 
-use serde_json::{Value, json};
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::edge::Edge;
 
-use crate::support::cli::Cli;
+use crate::support::SECRET;
 use crate::support::edge::{EdgeRequest, worker_edge_with};
+use crate::support::prelude::*;
 use crate::support::pushes::Browser;
-use crate::support::rest::Reply;
-use crate::support::{SECRET, World};
 
 const NEW_SECRET: &str = "another secret of the operator";
 
@@ -68,8 +66,7 @@ impl Deployment {
         let request = json!({"tool": "Bash", "arguments": {"command": format!("make {}", self.asked)}});
         let requests = json!({"requests": {format!("r{}", self.asked): request}});
         self.cli.update_agent_state(&self.session, self.asked, &requests).await;
-        self.world.advance(6_000).await;
-        let pushes = self.world.rt.take_pushes();
+        let pushes = self.world.pushes_after(6_000).await;
         browsers.map(|browser| {
             let message = pushes.iter().find(|message| message.uri().to_string() == browser.endpoint)?;
             Some(browser.read(message)["data"]["answerToken"].as_str().expect("a token").to_owned())

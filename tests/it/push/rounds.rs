@@ -1,11 +1,8 @@
 //! Notifications that need several rounds of push messages: whether a later round is still needed, the limits on push messages,
 //! and the push log.
 
-use crate::support::World;
+use crate::support::prelude::*;
 use crate::support::pushes::{Browser, pending, push_fixture, second_browser};
-use crate::support::sqlite::BatchKind;
-use serde_json::json;
-use session_gateway_hub::store::DbError;
 
 fn outage() -> DbError {
     DbError::Unavailable("D1 did not answer in time".into())
@@ -16,19 +13,15 @@ async fn a_retry_while_the_database_is_unavailable_is_delayed() {
     let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("10")), (201, None)]).await;
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    world.rt.take_pushes();
+    world.pushes_after(1).await;
     world.hibernate_and_wake().await;
     world.db.fail_all(BatchKind::Reads, outage());
     world.advance(10_000).await;
-    let log = &world.push_log().await[0];
-    assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!("waiting"), &json!(1), &json!(1)));
+    assert_eq!(pick(&world.push_log().await[0], ["outcome", "sent", "waiting"]), json!(["waiting", 1, 1]));
     world.advance(24_000).await;
     assert_eq!(world.outcomes_newest_first().await, ["waiting"], "the attempts after 5 s and 20 s have failed");
     world.db.repair();
-    world.advance(1_001).await;
-    let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-    assert_eq!(browser.read(message)["title"], "Session Ready");
+    assert_eq!(browser.read_one(&world.pushes_after(1_001).await)["title"], "Session Ready");
     assert_eq!(world.push_log().await[0]["sent"], 2);
 }
 
@@ -42,11 +35,7 @@ async fn the_last_attempt_ends_a_notification_while_the_database_is_unavailable(
     world.db.fail_all(BatchKind::Reads, outage());
     world.advance(3_600_000).await;
     let log = &world.push_log().await[0];
-    assert_eq!(
-        (&log["outcome"], &log["sent"], &log["waiting"]),
-        (&json!("unavailable"), &json!(1), &json!(0)),
-        "{log}"
-    );
+    assert_eq!(pick(log, ["outcome", "sent", "waiting"]), json!(["unavailable", 1, 0]), "{log}");
     assert!(!world.rt.stored_entries().keys().any(|key| key.starts_with("push:item")));
 }
 
@@ -56,8 +45,7 @@ async fn a_later_round_is_canceled_if_the_notification_is_no_longer_needed() {
         let (world, session, mut cli, _) = push_fixture().await;
         second_browser(&world, &[(503, Some("10"))]).await;
         cli.update_agent_state(&session, 1, &pending(&["r1"])).await;
-        world.advance(501).await;
-        assert_eq!(world.rt.take_pushes().len(), 2);
+        assert_eq!(world.pushes_after(501).await.len(), 2);
         match outcome {
             "answered" => drop(cli.update_agent_state(&session, 2, &pending(&[])).await),
             _ => {
@@ -65,8 +53,7 @@ async fn a_later_round_is_canceled_if_the_notification_is_no_longer_needed() {
                 world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
             }
         }
-        world.advance(10_000).await;
-        assert!(world.rt.take_pushes().is_empty(), "{outcome}");
+        assert!(world.pushes_after(10_000).await.is_empty(), "{outcome}");
         let log = &world.push_log().await[0];
         assert_eq!((&log["outcome"], &log["sent"], &log["waiting"]), (&json!(outcome), &json!(1), &json!(0)), "{log}");
         assert_eq!(log["retries"], json!([]));
@@ -79,8 +66,7 @@ async fn a_later_round_is_about_the_last_request_that_is_still_pending() {
     let busy = second_browser(&world, &[(503, Some("2")), (503, Some("2")), (201, None)]).await;
     cli.update_agent_state(&session, 1, &pending(&["r1", "r2", "r3"])).await;
     for (version, next, expected) in [(2, vec!["r1", "r2"], "r3"), (3, vec!["r1"], "r2"), (4, vec![], "r1")] {
-        world.advance(2_001).await;
-        let pushed = world.rt.take_pushes();
+        let pushed = world.pushes_after(2_001).await;
         assert_eq!(
             busy.read(pushed.iter().find(|message| *message.uri() == *busy.endpoint).unwrap())["data"]["requestId"],
             expected
@@ -103,8 +89,7 @@ async fn a_request_replaced_during_a_failed_read_is_still_sent() {
     world.db.release_results();
     world.advance(1).await;
     world.db.repair();
-    world.advance(6_000).await;
-    let pushed = world.rt.take_pushes();
+    let pushed = world.pushes_after(6_000).await;
     let [message] = &pushed[..] else { panic!("not one message: {}", pushed.len()) };
     assert_eq!(browser.read(message)["data"]["requestId"], "r1");
 }
@@ -130,16 +115,13 @@ async fn an_unresponsive_push_service_delays_no_other_service_and_no_other_notif
 
 #[tokio::test(start_paused = true)]
 async fn each_push_message_yields_to_other_tasks() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     for number in 1..=20 {
         Browser::subscribed(&world, &format!("https://a.com/{number}"), number).await;
     }
     let yields = world.rt.yields();
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!((world.rt.take_pushes().len(), world.rt.yields() - yields), (20, 20));
+    assert_eq!((world.pushes_after(1).await.len(), world.rt.yields() - yields), (20, 20));
 }
 
 #[tokio::test(start_paused = true)]
@@ -166,10 +148,8 @@ async fn push_messages_above_600_a_minute_are_delayed_even_after_a_hibernation()
     world.hibernate_and_wake().await;
     world.advance(6_000).await;
     world.live_cli(&sessions[0]).await.send_ready(&sessions[0]).await;
-    world.advance(53_000).await;
-    assert!(world.rt.take_pushes().is_empty(), "a hibernation starts no new window");
-    world.advance(1_000).await;
-    assert_eq!(world.rt.take_pushes().len(), 100);
+    assert!(world.pushes_after(53_000).await.is_empty(), "a hibernation starts no new window");
+    assert_eq!(world.pushes_after(1_000).await.len(), 100);
     assert_eq!(world.outcomes_newest_first().await, ["sent"; 14]);
 }
 
@@ -178,12 +158,10 @@ async fn a_push_to_a_browser_that_unsubscribes_between_two_rounds_counts_as_fail
     let (world, session, mut cli, _) = push_fixture().await;
     let browser = second_browser(&world, &[(503, Some("10"))]).await;
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    world.rt.take_pushes();
+    world.pushes_after(1).await;
     world.request("DELETE", "/api/push/subscribe", json!({"endpoint": browser.endpoint}).to_string()).await.ok();
     world.hibernate_and_wake().await;
-    world.advance(10_000).await;
-    assert!(world.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(10_000).await.is_empty());
     let log = &world.push_log().await[0];
     assert_eq!((&log["outcome"], &log["sent"], &log["failed"]), (&json!("sent"), &json!(1), &json!(1)), "{log}");
     let failure =

@@ -1,14 +1,10 @@
 //! Push subscriptions, the VAPID key pair, the push log, and the visibility of web clients.
 
 use std::collections::HashSet;
-use std::sync::Arc;
 
+use crate::support::prelude::*;
 use crate::support::pushes::{Browser, ENDPOINT, header, pending};
-use crate::support::sqlite::{BatchKind, Sqlite};
 use crate::support::web::parse_event;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::hub::core::push::config::PushConfig;
 use session_gateway_hub::hub::core::push::queue::PUSH_COOLDOWN_MS;
 use session_gateway_hub::push::from_base64url;
@@ -40,10 +36,7 @@ async fn concurrent_hubs_use_the_same_generated_key_pair() {
     let requests = [&world, &neighbour].map(|world| world.start("GET", "/api/push/vapid-public-key", ""));
     run_until_idle().await;
     world.db.release_results();
-    let mut keys = Vec::new();
-    for request in requests {
-        keys.push(request.reply().await.ok()["publicKey"].clone());
-    }
+    let keys = each(requests, async |request| request.reply().await.ok()["publicKey"].clone()).await;
     assert_eq!(keys[0], keys[1]);
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 1);
     world.hibernate_and_wake().await;
@@ -58,13 +51,11 @@ async fn key_generation_and_push_requests_fail_without_a_random_source() {
     world.get("/api/push/vapid-public-key").await.assert_error(503, "hub_unavailable");
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
     let world = world_with_config(PushConfig { keys: VapidKeys::from_bytes(&[9; 32]), ..PushConfig::default() });
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code").await;
     Browser::subscribed(&world, "https://a.com/1", 1).await;
     world.rt.fail_random();
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert!(world.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(1).await.is_empty());
     assert_eq!(world.push_log().await[0]["failures"][0]["reason"], "The platform's random source failed. Try again.");
 }
 
@@ -99,14 +90,12 @@ async fn push_requests_use_the_configured_key_pair_and_subject() {
     let world = world_with_config(PushConfig { keys: Some(keys.clone()), subject, ..PushConfig::default() });
     assert_eq!(public_key(&world).await, keys.public());
     assert_eq!(world.db.number("SELECT count(*) FROM secrets"), 0);
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code").await;
     for (number, endpoint) in [(1, "https://a.com/1"), (2, "https://a.com/2"), (3, "https://b.com:8443/3")] {
         Browser::subscribed(&world, endpoint, number).await;
     }
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    let requests = world.rt.take_pushes();
+    let requests = world.pushes_after(1).await;
     let tokens: Vec<&str> = requests.iter().map(|request| header(request, "Authorization")).collect();
     assert_eq!(tokens[0], tokens[1], "endpoints of one origin get the same token");
     assert!(tokens[0].ends_with(&format!(", k={}", keys.public())));
@@ -121,15 +110,12 @@ async fn push_requests_use_the_configured_key_pair_and_subject() {
 #[tokio::test(start_paused = true)]
 async fn the_default_subject_is_the_origin_of_the_subscribe_request() {
     for (host, subject) in [("hub.example.org", json!("https://hub.example.org")), ("127.0.0.1:8787", Value::Null)] {
-        let world = World::new();
-        let session = world.create_session("/code").await;
-        let mut cli = world.live_cli(&session).await;
+        let (world, session, mut cli) = live_session().await;
         let body = Browser::new("https://a.com/1", 1).subscription().to_string();
         let request = http::Request::post("/api/push/subscribe").header("host", host).body(body.into()).unwrap();
         assert_eq!(session_gateway_hub::http::respond(&world.hub(), request).await.status(), 200);
         cli.send_ready(&session).await;
-        world.advance(1).await;
-        assert_eq!(claims(header(&world.rt.take_pushes()[0], "Authorization"))["sub"], subject, "{host}");
+        assert_eq!(claims(header(&world.pushes_after(1).await[0], "Authorization"))["sub"], subject, "{host}");
     }
 }
 
@@ -144,8 +130,7 @@ async fn a_repeated_subscription_is_written_only_if_its_keys_changed() {
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(browser.read(&world.rt.take_pushes()[0])["title"], "Session Ready");
+    assert_eq!(browser.read(&world.pushes_after(1).await[0])["title"], "Session Ready");
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,8 +143,7 @@ async fn an_unsubscribed_browser_gets_no_notifications_and_can_unsubscribe_again
     }
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
-    world.advance(1).await;
-    assert!(world.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(1).await.is_empty());
     assert_eq!(world.push_log().await, <[Value; 0]>::default(), "without subscriptions nothing is logged");
 }
 
@@ -175,8 +159,7 @@ async fn a_browser_that_unsubscribes_while_its_push_request_is_queued_gets_no_no
     Browser::subscribed(&world, "https://a.com/1", 7).await;
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 5);
+    assert_eq!(world.pushes_after(1).await.len(), 5);
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/1"}"#).await.ok();
     world.rt.time_out_pushes();
     run_until_idle().await;
@@ -204,8 +187,7 @@ async fn each_namespace_has_its_own_subscribers_and_log() {
     Browser::subscribed(&neighbour, "https://a.com/neighbour", 1).await;
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
-    world.advance(1).await;
-    assert!(world.rt.take_pushes().is_empty() && neighbour.rt.take_pushes().is_empty());
+    assert!(world.pushes_after(1).await.is_empty() && neighbour.rt.take_pushes().is_empty());
     assert_eq!((world.outcomes_newest_first().await.len(), neighbour.outcomes_newest_first().await.len()), (1, 0));
     world.request("DELETE", "/api/push/subscribe", r#"{"endpoint":"https://a.com/neighbour"}"#).await.ok();
     assert_eq!(world.db.number("SELECT count(*) FROM push_subscriptions"), 1);
@@ -252,14 +234,9 @@ async fn the_log_names_push_services_but_no_endpoint_paths_or_keys() {
     world.live_cli(&session).await.send_ready(&session).await;
     world.advance(1).await;
     let log = world.get("/api/push/log").await.text;
-    let services = [
-        "https://gone.com",
-        "https://busy.com:8443",
-        "https://refuses.com",
-        "https://disconnects.com",
-        "http://127.0.0.1:9",
-    ];
-    assert!(services.iter().all(|service| log.contains(&format!("\"{service}\""))), "{log}");
+    let services =
+        "https://gone.com https://busy.com:8443 https://refuses.com https://disconnects.com http://127.0.0.1:9";
+    assert!(services.split(' ').all(|service| log.contains(&format!("\"{service}\""))), "{log}");
     let leak = secrets.iter().find(|secret| log.contains(secret.as_str()));
     assert_eq!(leak, None, "{log}");
 }
@@ -283,8 +260,7 @@ async fn an_endpoint_is_validated_before_each_push_request() {
 async fn notifications_are_pushed_again_after_a_visible_page_is_hidden() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code").await;
     let mut socket = world.open_event_stream("visibility=visible", None, Default::default()).await.unwrap();
     let first: Value = serde_json::from_str(&socket.next_text().await).unwrap();
     cli.send_ready(&session).await;
@@ -292,8 +268,7 @@ async fn notifications_are_pushed_again_after_a_visible_page_is_hidden() {
     let id = &first["data"]["subscriptionId"];
     world.post("/api/visibility", &json!({"subscriptionId": id, "visibility": "hidden"})).await.ok();
     cli.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 1);
+    assert_eq!(world.pushes_after(1).await.len(), 1);
     assert_eq!(world.outcomes_newest_first().await, ["sent", "toast"]);
 }
 
@@ -312,11 +287,7 @@ async fn a_page_that_stops_acknowledging_heartbeats_counts_as_hidden() {
     }
     notify().await;
     world.advance(1).await;
-    assert_eq!(
-        world.outcomes_newest_first().await,
-        ["toast"],
-        "the page is visible because it acknowledges heartbeats"
-    );
+    assert_eq!(world.outcomes_newest_first().await, ["toast"], "a page that acknowledges heartbeats is visible");
     web.types().await; // Discards the toast.
     // The socket stays open without acknowledgements, as after the laptop was closed.
     world.advance(90_000).await;
@@ -351,9 +322,7 @@ async fn the_visibility_of_an_sse_client_expires_after_15_minutes() {
 
 #[tokio::test(start_paused = true)]
 async fn a_toast_is_not_replayed() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (world, session, mut cli) = live_session().await;
     let mut web = world.web("visibility=visible").await;
     cli.send_message(&session, "hello").await;
     cli.emit_with_ack("session-alive", &json!({"sid": session, "time": world.now(), "thinking": true})).await;
@@ -371,8 +340,7 @@ async fn a_toast_is_not_replayed() {
 async fn the_log_has_the_last_100_notifications_even_after_hibernation() {
     let world = World::new();
     Browser::subscribed(&world, "https://a.com/1", 1).await;
-    let session = world.create_session("/code").await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session("/code").await;
     for round in 0..120 {
         if round == 60 {
             world.hibernate_and_wake().await;
@@ -394,8 +362,7 @@ async fn a_notification_is_sent_to_two_hundred_subscribers() {
     }
     let session = world.create_session("/code").await;
     world.live_cli(&session).await.send_ready(&session).await;
-    world.advance(1).await;
-    assert_eq!(world.rt.take_pushes().len(), 200);
+    assert_eq!(world.pushes_after(1).await.len(), 200);
     assert_eq!(world.push_log().await[0]["sent"], 200);
 }
 
@@ -403,8 +370,7 @@ async fn a_notification_is_sent_to_two_hundred_subscribers() {
 async fn without_subscriptions_notifications_write_nothing_to_storage() {
     for visibility in ["visible", "hidden"] {
         let world = World::new();
-        let session = world.create_session("/code/demo").await;
-        let mut cli = world.live_cli(&session).await;
+        let (session, mut cli) = world.active_session("/code/demo").await;
         let mut web = world.web(&format!("visibility={visibility}")).await;
         cli.send_ready(&session).await;
         world.advance(6_000).await;
@@ -427,8 +393,6 @@ async fn without_subscriptions_notifications_write_nothing_to_storage() {
         web.0.close();
         world.advance(6_000).await;
         cli.send_ready(&session).await;
-        world.advance(1).await;
-        let [message] = &world.rt.take_pushes()[..] else { panic!("not one message") };
-        assert_eq!(browser.read(message)["title"], "Session Ready");
+        assert_eq!(browser.read_one(&world.pushes_after(1).await)["title"], "Session Ready");
     }
 }

@@ -1,18 +1,13 @@
 //! Web clients that reconnect after a fault: an interrupted commit, a lost response, an unavailable database, a missing row.
 
+use crate::support::prelude::*;
 use crate::support::replay::{
-    FORMATS, TEN_MINUTES_MS, connect_and_read_first_event, id, message, missed_message, reconnect, replay_fixture,
-    resume_outcome, texts,
+    FORMATS, TEN_MINUTES_MS, connect_and_read_first_event, id, message, missed_message, missed_texts, received_message,
+    reconnect, replay_fixture, resume_outcome, texts,
 };
-use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, permanent_error, retryable_error};
-use crate::support::web::Web;
 use futures::future::{Either, join_all, select};
-use serde_json::json;
-use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::hub::core::ports::Runtime as _;
 use session_gateway_hub::limits::{BACKGROUND_RETRY_MS, DB_RETRY_PERIOD_MS, RETAINED_BYTES, RETAINED_EVENTS};
-use session_gateway_hub::store::DbError;
 use std::pin::pin;
 
 #[tokio::test(start_paused = true)]
@@ -26,8 +21,7 @@ async fn a_restart_in_the_middle_of_a_commit_loses_no_event() {
         connected.events().await;
         world.db.hold_results(BatchKind::Writes);
         cli.emit("message", &message(&session, "unpublished"));
-        run_until_idle().await;
-        assert_eq!(world.db.held_result_count(), 1, "the batch will be committed, but not published");
+        assert_eq!(world.held_results().await, 1, "the batch will be committed, but not published");
         world.restart();
         world.db.release_results();
         let (outcome, mut reconnected) = reconnect(&world, &web_query, &received, format).await;
@@ -57,8 +51,7 @@ async fn clients_that_stay_connected_over_a_restart_receive_missed_events_late_a
     cli.send_message(&session, "next").await;
     assert_eq!(texts(&second.events().await), ["next"]);
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("message", &message(&session, "unpublished"));
-    run_until_idle().await;
+    cli.deliver("message", &message(&session, "unpublished")).await;
     world.restart();
     world.db.release_results();
     second.0.assert_no_frames().await;
@@ -71,8 +64,7 @@ async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
     let (world, session, cli, web_query) = replay_fixture().await;
     world.db.hold_results(BatchKind::Writes);
     cli.emit("message", &message(&session, "lost"));
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     let first = connect_and_read_first_event(&world, &web_query).await;
     assert_eq!(first["data"]["resume"], "ok");
     world.redeploy();
@@ -84,15 +76,13 @@ async fn a_client_that_connects_during_an_interrupted_commit_has_a_gap() {
 async fn a_client_that_connects_during_a_commit_receives_the_event_of_the_commit_once() {
     let (world, session, mut cli, web_query) = replay_fixture().await;
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("message", &message(&session, "m"));
-    run_until_idle().await;
+    cli.deliver("message", &message(&session, "m")).await;
     let mut first = world.web(&web_query).await;
     world.db.release_results();
     let published = first.events().await;
     assert_eq!(texts(&published), ["m"]);
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("message", &message(&session, "n"));
-    run_until_idle().await;
+    cli.deliver("message", &message(&session, "n")).await;
     let (outcome, mut second) = reconnect(&world, &web_query, &id(&published[0]), Format::Json).await;
     world.db.release_results();
     assert_eq!((outcome.as_str(), texts(&second.events().await)), ("ok", vec!["n"]));
@@ -125,10 +115,7 @@ async fn a_batch_with_lost_results_is_published_as_soon_as_it_is_found_in_the_lo
 
 #[tokio::test(start_paused = true)]
 async fn a_batch_that_was_not_committed_is_not_published() {
-    let (world, session, mut cli, web_query) = replay_fixture().await;
-    let mut web = world.web(&web_query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
+    let (world, session, mut cli, web_query, mut web, received) = received_message().await;
     for error in [retryable_error(), permanent_error()] {
         world.db.fail_all(BatchKind::Writes, error);
         let ack = cli.emit_for_ack("message", &message(&session, "m"));
@@ -140,16 +127,12 @@ async fn a_batch_that_was_not_committed_is_not_published() {
     }
     cli.send_message(&session, "next").await;
     world.redeploy();
-    let (outcome, mut reconnected) = reconnect(&world, &web_query, &received, Format::Json).await;
-    assert_eq!((outcome.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
+    assert_eq!(missed_texts(&world, &web_query, &received).await, ["next"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn while_the_database_is_unavailable_no_client_can_resume() {
-    let (world, session, mut cli, web_query) = replay_fixture().await;
-    let mut web = world.web(&web_query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
+    let (world, session, cli, _, mut web, received) = received_message().await;
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
     world.db.fail_all(BatchKind::Reads, retryable_error());
     cli.emit("message", &message(&session, "m"));
@@ -169,10 +152,7 @@ async fn while_the_database_is_unavailable_no_client_can_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
-    let (world, session, mut cli, web_query) = replay_fixture().await;
-    let mut web = world.web(&web_query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
+    let (world, session, mut cli, web_query, mut web, received) = received_message().await;
     world.advance(1_000).await;
     cli.send_message(&session, "next").await;
     let next = id(&web.next_event().await);
@@ -187,17 +167,12 @@ async fn a_client_gets_a_gap_if_a_batch_was_committed_after_later_events() {
 
 #[tokio::test(start_paused = true)]
 async fn a_missed_event_that_is_too_large_for_the_log_is_a_gap_for_connected_clients() {
-    let (world, session, mut cli, web_query) = replay_fixture().await;
-    let mut web = world.web(&web_query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
+    let (world, session, mut cli, web_query, mut web, received) = received_message().await;
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("message", &message(&session, &"x".repeat(2_500_000)));
-    run_until_idle().await;
+    cli.deliver("message", &message(&session, &"x".repeat(2_500_000))).await;
     // Before the batch, the hub deletes parts of earlier values and writes the parts of this message.
     for _ in 0..2 {
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
     }
     assert_eq!(world.db.held_result_count(), 1, "the batch will be committed, but not published");
     world.restart();
@@ -208,8 +183,7 @@ async fn a_missed_event_that_is_too_large_for_the_log_is_a_gap_for_connected_cli
     assert!(gap["data"]["subscriptionId"].is_string());
     assert_eq!(texts(&web.events().await), ["next"]);
     assert_eq!(resume_outcome(&world, &web_query, &received).await, "gap");
-    let (outcome, mut reconnected) = reconnect(&world, &web_query, &id(&gap), Format::Json).await;
-    assert_eq!((outcome.as_str(), texts(&reconnected.events().await)), ("ok", vec!["next"]));
+    assert_eq!(missed_texts(&world, &web_query, &id(&gap)).await, ["next"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,11 +213,7 @@ async fn no_client_resumes_across_a_missing_row() {
         cli = world.cli(&session).await;
         cli.send_message(&session, "now").await;
         let expected = if missing == 3 { "gap" } else { "ok" };
-        assert_eq!(
-            resume_outcome(&world, &web_query, &ids[3]).await,
-            expected,
-            "row {missing} is missing, the last event"
-        );
+        assert_eq!(resume_outcome(&world, &web_query, &ids[3]).await, expected, "without row {missing}, last event");
     }
 }
 
@@ -266,15 +236,13 @@ async fn events_are_logged_after_a_batch_that_deleted_reusable_rows_and_whose_ou
     }
     set_events(2 * RETAINED_EVENTS);
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
-    let ack = cli.emit_for_ack("message", &message(&session, &"x".repeat(RETAINED_BYTES / 3)));
-    assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, &"x".repeat(RETAINED_BYTES / 3))).await["ok"], false);
     let last = web.events().await.pop().unwrap();
     for text in ["next", "last"] {
         assert_eq!(cli.send_message(&session, text).await["ok"], true);
     }
     world.redeploy();
-    let (outcome, mut web) = reconnect(&world, &web_query, &id(&last), Format::Json).await;
-    assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", vec!["next", "last"]));
+    assert_eq!(missed_texts(&world, &web_query, &id(&last)).await, ["next", "last"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -285,8 +253,7 @@ async fn if_the_first_read_of_the_log_is_rejected_a_later_read_publishes_the_eve
     web.events().await;
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
     world.db.fail(BatchKind::Reads, permanent_error());
-    let ack = cli.emit_for_ack("message", &message(&session, "committed"));
-    assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, "committed")).await["ok"], false);
     assert_eq!(texts(&web.events().await), [""; 0]);
     world.advance_in_steps(BACKGROUND_RETRY_MS + 1_000).await;
     assert_eq!(texts(&web.events().await).last(), Some(&"committed"));
@@ -300,8 +267,7 @@ async fn the_object_can_hibernate_if_the_database_has_rejected_reads_of_the_log_
     web.events().await;
     world.db.lose_response(DbError::Unavailable("D1 did not answer in time".into()));
     world.db.fail_all(BatchKind::Reads, permanent_error());
-    let ack = cli.emit_for_ack("message", &message(&session, "committed"));
-    assert_eq!(cli.wait_for_ack(ack).await["ok"], false);
+    assert_eq!(cli.emit_with_ack("message", &message(&session, "committed")).await["ok"], false);
     world.advance_in_steps(TEN_MINUTES_MS).await;
     assert_eq!(world.rt.sleeping_tasks(), 0);
     world.db.repair();
@@ -334,16 +300,10 @@ async fn when_the_first_read_of_the_log_fails_in_an_outage_all_clients_that_resu
 
 #[tokio::test(start_paused = true)]
 async fn a_client_that_resumes_fails_if_the_changes_that_it_waits_for_fail() {
-    let (world, session, mut cli, web_query) = replay_fixture().await;
-    let mut web = world.web(&web_query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
+    let (world, session, cli, _, _web, received) = received_message().await;
     world.restart();
-    for kind in [BatchKind::Reads, BatchKind::Writes] {
-        world.db.fail_all(kind, retryable_error());
-    }
-    cli.emit("message", &message(&session, "not stored"));
-    run_until_idle().await;
+    world.db.fail_everything(&retryable_error());
+    cli.deliver("message", &message(&session, "not stored")).await;
     let resumed = pin!(world.open_event_stream("all=true", Some(&received), Format::Json));
     let Either::Left((resumed, _)) = select(resumed, pin!(world.advance_in_steps(DB_RETRY_PERIOD_MS + 5_000))).await
     else {

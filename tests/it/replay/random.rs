@@ -1,11 +1,8 @@
 //! Web clients that reconnect many times, with random hibernations, restarts and faults.
 
+use crate::support::prelude::*;
 use crate::support::replay::{FORMATS, id, message, replay_fixture};
-use crate::support::sqlite::{BatchKind, retryable_error};
-use crate::support::web::{Web, event_number};
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::peers::subscription::Format;
+use crate::support::web::event_number;
 
 /// An xorshift generator. Its numbers are the same in every run.
 struct Rng(u64);
@@ -101,8 +98,7 @@ async fn reconnecting_clients_receive_the_same_events_as_a_client_that_stays_con
                 }
                 2 if rng.below(6) == 0 => {
                     world.db.hold_results(BatchKind::Writes);
-                    cli.emit("message", &message(&session, "unpublished"));
-                    run_until_idle().await;
+                    cli.deliver("message", &message(&session, "unpublished")).await;
                     world.restart();
                     world.db.release_results();
                 }

@@ -2,16 +2,13 @@
 //! a `gap`.
 
 use crate::support::merge::resumable_metadata;
+use crate::support::prelude::*;
 use crate::support::replay::{
-    FORMATS, TEN_MINUTES_MS, connect_and_read_first_event, count_event_rows, id, reconnect, replay_fixture,
-    resume_outcome, texts,
+    FORMATS, TEN_MINUTES_MS, connect_and_read_first_event, count_event_rows, id, missed_texts, received_message,
+    reconnect, replay_fixture, resume_outcome, texts,
 };
-use crate::support::sqlite::BatchKind;
-use crate::support::web::{Web, event_number};
-use crate::support::{World, run_until_idle};
+use crate::support::web::event_number;
 use futures::future::{join, join_all};
-use serde_json::json;
-use session_gateway_hub::hub::core::peers::subscription::Format;
 use session_gateway_hub::limits::RETAINED_BYTES;
 use session_gateway_hub::store::Statement;
 use session_gateway_hub::store::events::SELECT;
@@ -19,10 +16,7 @@ use session_gateway_hub::store::events::SELECT;
 #[tokio::test(start_paused = true)]
 async fn missed_events_are_replayed_after_hibernation_and_restarts() {
     for format in FORMATS {
-        let (world, session, mut cli, web_query) = replay_fixture().await;
-        let mut web = world.web(&web_query).await;
-        cli.send_message(&session, "received").await;
-        let received = id(&web.next_event().await);
+        let (world, session, mut cli, web_query, web, received) = received_message().await;
         web.0.close();
         cli.send_message(&session, "one").await;
         world.hibernate_and_wake().await;
@@ -59,13 +53,11 @@ async fn a_replayed_event_equals_the_published_event() {
     let start = id(&connect_and_read_first_event(&world, &web_query).await);
     drop(web);
     let multiline = "{\"n\":12345678901234567890,\r\n\t\"text\": \"a\\nb\u{2028}\"}";
-    let ack = cli.emit_raw("message", &format!(r#"{{"sid":"{session}","message":{multiline}}}"#));
-    assert_eq!(cli.wait_for_ack(ack).await["ok"], true);
+    let message = format!(r#"{{"sid":"{session}","message":{multiline}}}"#);
+    assert_eq!(cli.emit_raw_with_ack("message", &message).await["ok"], true);
     let mut runner = world.runner(machine_id).await;
-    assert_eq!(
-        runner.emit_with_ack("machine-alive", &json!({"machineId": machine_id, "time": world.now()})).await["ok"],
-        true
-    );
+    let alive = json!({"machineId": machine_id, "time": world.now()});
+    assert_eq!(runner.emit_with_ack("machine-alive", &alive).await["ok"], true);
     world.request("DELETE", &format!("/api/sessions/{session}"), "").await.ok();
     let published = connected.events().await;
     let types: Vec<&str> = published.iter().map(|event| event["type"].as_str().unwrap()).collect();
@@ -86,8 +78,7 @@ async fn a_client_that_received_only_the_first_event_resumes_from_it() {
     assert_eq!(resume_outcome(&world, &web_query, &id(&first)).await, "ok");
     let mut cli = world.cli(&session).await;
     cli.send_message(&session, "first").await;
-    let (outcome, mut web) = reconnect(&world, &web_query, &id(&first), Format::Json).await;
-    assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", vec!["first"]));
+    assert_eq!(missed_texts(&world, &web_query, &id(&first)).await, ["first"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,9 +96,7 @@ async fn keep_alives_are_neither_logged_nor_replayed() {
         assert_eq!(id(&event), id(&became_active), "the event has the id of the last logged event");
         assert_eq!((count_event_rows(&world), world.db.write_count()), (rows_before, writes));
     }
-    let (outcome, mut reconnected) = reconnect(&world, &web_query, &id(&became_active), Format::Json).await;
-    assert_eq!(outcome, "ok");
-    reconnected.0.assert_no_frames().await;
+    assert_eq!(missed_texts(&world, &web_query, &id(&became_active)).await, [""; 0]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -139,10 +128,7 @@ async fn events_are_read_from_the_database_once_and_only_to_resume() {
 
 #[tokio::test(start_paused = true)]
 async fn an_event_id_of_another_namespace_is_a_gap_even_if_its_number_is_logged() {
-    let (world, session, mut cli, web_query) = replay_fixture().await;
-    let mut web = world.web(&web_query).await;
-    cli.send_message(&session, "received").await;
-    let received = id(&web.next_event().await);
+    let (world, _, _cli, web_query, _web, received) = received_message().await;
     let neighbour = world.neighbour();
     let foreign = id(&connect_and_read_first_event(&neighbour, "").await);
     neighbour.create_session("/theirs").await;
@@ -150,11 +136,8 @@ async fn an_event_id_of_another_namespace_is_a_gap_even_if_its_number_is_logged(
         let (foreign_prefix, own_number) = (foreign.split_once('-').unwrap().0, received.split_once('-').unwrap().1);
         assert_eq!(resume_outcome(&world, &web_query, &format!("{foreign_prefix}-{own_number}")).await, "gap");
         assert_eq!(resume_outcome(&neighbour, "", &received).await, "gap");
-        let (outcome, mut web) = reconnect(&world, "all=true", &received, Format::Json).await;
-        assert_eq!(outcome, "ok");
-        web.0.assert_no_frames().await;
-        let (outcome, mut web) = reconnect(&neighbour, "", &foreign, Format::Json).await;
-        assert_eq!((outcome.as_str(), texts(&web.events().await)), ("ok", vec!["session-added"]));
+        assert_eq!(missed_texts(&world, "all=true", &received).await, [""; 0]);
+        assert_eq!(missed_texts(&neighbour, "", &foreign).await, ["session-added"]);
         world.redeploy();
         neighbour.redeploy();
     }
@@ -203,13 +186,11 @@ async fn unfinished_merge() -> (World, String, String) {
     let web_query = format!("all=true&sessionId={new}");
     let first = id(&connect_and_read_first_event(&world, &web_query).await);
     world.db.hold_results(BatchKind::Writes);
-    cli.emit("session-alive", &json!({"sid": new, "time": world.now()}));
-    run_until_idle().await;
+    cli.deliver("session-alive", &json!({"sid": new, "time": world.now()})).await;
     // The first batch has the keep-alive, the next one the merge.
     world.db.release_results();
     world.db.hold_results(BatchKind::Writes);
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1);
+    assert_eq!(world.held_results().await, 1);
     drop(resumed);
     (world, web_query, first)
 }
@@ -251,8 +232,7 @@ async fn an_interrupted_merge_is_a_gap_for_every_client() {
     world.db.hold_results(BatchKind::Writes);
     let removed = connected.next_event().await;
     assert_eq!(removed["type"], "session-removed");
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the update of the remaining session is held");
+    assert_eq!(world.held_results().await, 1, "the update of the remaining session is held");
     world.restart();
     world.db.release_results();
     assert_eq!(resume_outcome(&world, &web_query, &id(&removed)).await, "gap");
@@ -274,8 +254,7 @@ async fn clients_that_resume_at_once_load_the_log_once() {
         release_until_log_is_read(&world).await;
         // Runs until the other clients wait for the log, too.
         while world.db.held_result_count() > 1 {
-            world.db.release_result(0);
-            run_until_idle().await;
+            world.release_result(0).await;
         }
         let bytes = world.held_bytes();
         world.db.release_results();

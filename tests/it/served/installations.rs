@@ -1,9 +1,6 @@
 //! CLIs that name an `installationId` in CONNECT: while one installation serves a session, other installations are refused.
 
-use crate::support::cli::{Cli, Received};
-use crate::support::sqlite::BatchKind;
-use crate::support::{World, run_until_idle};
-use serde_json::{Value, json};
+use crate::support::prelude::*;
 
 async fn connect(world: &World, installation: &str) -> Cli {
     Cli::connect(world, json!({"installationId": installation})).await
@@ -32,8 +29,7 @@ async fn codes(cli: &mut Cli, session: &str) -> Vec<Value> {
 
 /// A session that the installation `laptop` serves.
 async fn served_session() -> (World, String, Cli) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut laptop = connect(&world, "laptop").await;
     laptop.send_keep_alive(&world, &session).await;
     run_until_idle().await;
@@ -45,9 +41,7 @@ async fn another_installation_may_not_speak_for_a_session_or_register_its_method
     for hibernates in [false, true] {
         let (world, session, laptop) = served_session().await;
         let mut server = connect(&world, "server").await;
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         let before = world.get_session(&session).await;
         assert_eq!(codes(&mut server, &session).await, vec![json!("served-elsewhere"); 7], "{hibernates}");
         let error = server.next_event("error").await;
@@ -70,8 +64,7 @@ async fn a_socket_without_an_installation_and_one_of_the_same_installation_are_n
     }
     let unnamed = world.cli(&session).await;
     drop(unnamed);
-    let session = world.create_session("/other").await;
-    let mut unnamed = world.live_cli(&session).await;
+    let (session, mut unnamed) = world.active_session("/other").await;
     let mut server = connect(&world, "server").await;
     assert_eq!(codes(&mut server, &session).await, vec![Value::Null; 7], "the first socket named no installation");
     assert_eq!(unnamed.send_message(&session, "x").await["ok"], true);
@@ -107,8 +100,7 @@ async fn another_installation_takes_over_once_the_ping_of_the_first_has_timed_ou
 
 #[tokio::test(start_paused = true)]
 async fn of_two_installations_that_speak_at_once_one_serves_the_session() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let (mut laptop, mut server) = (connect(&world, "laptop").await, connect(&world, "server").await);
     world.hibernate_and_wake().await;
     world.db.hold_results(BatchKind::Reads);
@@ -116,8 +108,7 @@ async fn of_two_installations_that_speak_at_once_one_serves_the_session() {
         laptop.emit_for_ack("message", &message(&session, "a")),
         server.emit_for_ack("message", &message(&session, "b")),
     ];
-    run_until_idle().await;
-    world.db.release_results();
+    world.release_results().await;
     assert_eq!(laptop.wait_for_ack(acks[0]).await["ok"], true);
     assert_eq!(server.wait_for_ack(acks[1]).await["ok"], true);
     assert_eq!(server.next_event("error").await["code"], "served-elsewhere");

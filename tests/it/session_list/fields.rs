@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use crate::support::prelude::*;
 use crate::support::settings::set_values;
-use crate::support::{World, run_until_idle};
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
 /// The largest text in a summary, in bytes of JSON (`SessionSummary` in docs/openapi.yaml).
 const MAX_TEXT_BYTES: usize = 512;
@@ -15,8 +15,7 @@ async fn compare_lists(world: &World, query: &str) -> Vec<Value> {
     run_until_idle().await;
     let from_memory = world.get(&path).await;
     world.hibernate_and_wake().await;
-    let from_database = world.get(&path).await;
-    assert_eq!(from_database.text, from_memory.text);
+    assert_eq!(world.get(&path).await.text, from_memory.text);
     from_memory.ok()["sessions"].as_array().unwrap().clone()
 }
 
@@ -64,8 +63,7 @@ async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_fiel
         "lifecycleState": "running", "tools": ["not listed"],
         "worktree": {"basePath": "/b", "branch": "main", "name": "w", "worktreePath": "/w", "createdAt": 3},
     });
-    let session = world.create_session_with("/code", metadata).await;
-    let mut cli = world.live_cli(&session).await;
+    let (session, mut cli) = world.active_session_with("/code", metadata).await;
     let todos = json!({"role": "agent", "content": {"type": "alpha", "data": {"type": "plan", "entries": [
         {"content": "a", "status": "completed"}, {"content": "b", "status": "pending"}]}}});
     cli.emit_with_ack("message", &json!({"sid": session, "message": todos})).await;
@@ -99,8 +97,7 @@ async fn the_list_from_memory_and_the_list_from_the_database_agree_in_every_fiel
     let body = json!({"text": "for later", "hold": true});
     world.post(&format!("/api/sessions/{away}/messages"), &body).await.ok();
     let with_held = compare_lists(&world, "").await;
-    let away = with_held.iter().find(|summary| summary["id"] == away.as_str()).unwrap();
-    assert_eq!(away["heldMessagesCount"], 1);
+    assert_eq!(with_held.iter().find(|summary| summary["id"] == away.as_str()).unwrap()["heldMessagesCount"], 1);
     // The activity is not stored, and a CLI is connected.
     let unset = ["activity", "activityAt", "disconnected", "heldMessagesCount"];
     let mut paths = BTreeSet::from(unset.map(str::to_owned));
@@ -186,11 +183,9 @@ async fn metadata_is_listed_whatever_its_form_is() {
 
 #[tokio::test(start_paused = true)]
 async fn an_archived_session_without_metadata_is_in_the_archive() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut cli = world.cli(&session).await;
-    let update = json!({"sid": session, "expectedVersion": 1, "metadata": null});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(&session, 1, &Value::Null).await;
     assert_eq!(compare_lists(&world, "").await[0]["metadata"], Value::Null);
     world.post(&format!("/api/sessions/{session}/archive"), &json!({})).await.ok();
     assert_eq!(compare_lists(&world, "").await, Vec::<Value>::new());
@@ -201,11 +196,9 @@ async fn an_archived_session_without_metadata_is_in_the_archive() {
 
 #[tokio::test(start_paused = true)]
 async fn a_renamed_session_without_metadata_is_listed_with_its_name() {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let mut cli = world.cli(&session).await;
-    let update = json!({"sid": session, "expectedVersion": 1, "metadata": null});
-    assert_eq!(cli.emit_with_ack("update-metadata", &update).await["result"], "success");
+    cli.put_metadata(&session, 1, &Value::Null).await;
     world.request("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"N"}"#).await.ok();
     let metadata = json!({"name": "N", "path": "", "host": "", "flavor": null});
     assert_eq!(compare_lists(&world, "").await[0]["metadata"], metadata);

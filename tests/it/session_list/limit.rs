@@ -1,8 +1,7 @@
 //! The limit of sessions in a namespace.
 
-use crate::support::World;
+use crate::support::prelude::*;
 use crate::support::session_list::add_sessions;
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::namespace::quotas::MAX_SESSIONS;
 
 fn body(tag: &str) -> Value {
@@ -15,9 +14,7 @@ async fn a_namespace_at_its_limit_of_sessions_refuses_new_sessions_and_serves_th
     add_sessions(&world, 0..MAX_SESSIONS - 1, "'{}'");
     let last = world.create_session("/last").await;
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         let refused = world.post("/cli/sessions", &body("/new")).await;
         refused.assert_error(409, "too_many_sessions");
         assert_eq!(refused.headers.get("retry-after"), None);

@@ -1,10 +1,7 @@
 //! The memory of the session list: it is small, counted, and reserved before it is read.
 
-use crate::support::rest::PendingReply;
+use crate::support::prelude::*;
 use crate::support::session_list::{add_sessions, ids, read_pages};
-use crate::support::sqlite::{BatchKind, retryable_error};
-use crate::support::{World, run_until_idle};
-use serde_json::json;
 use session_gateway_hub::hub::workspace::uploads::UPLOAD_MEMORY_BYTES;
 use session_gateway_hub::limits::DB_RETRY_PERIOD_MS;
 use session_gateway_hub::memory_budget::{MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES};
@@ -96,8 +93,7 @@ async fn a_list_that_exceeds_its_memory_is_complete() {
             assert!(take_memory_of_list(&world));
             assert!(world.held_bytes() < 1_000_000, "{}", world.held_bytes());
         }
-        let pages = read_pages(&world, "").await;
-        assert_eq!(pages.concat(), expected);
+        assert_eq!(read_pages(&world, "").await.concat(), expected);
         let text = world.get("/api/sessions?limit=1").await.text;
         assert!(text.len() > 1_200 && text.contains(r#""name":"xxx"#), "{text}");
         assert!(world.held_bytes() < 7_500_000, "{}", world.held_bytes());
@@ -112,8 +108,7 @@ async fn a_list_that_exceeds_its_memory_shows_changes_during_its_reads() {
     assert!(take_memory_of_list(&world));
     world.db.hold_results(BatchKind::Reads);
     let listed = world.start("GET", "/api/sessions?limit=4", "");
-    run_until_idle().await;
-    assert_eq!(world.db.held_result_count(), 1, "the list reads the sessions that are not in memory");
+    assert_eq!(world.held_results().await, 1, "the list reads the sessions that are not in memory");
     world.db.stop_holding();
     world.request("PATCH", "/api/sessions/s1", r#"{"name":"new"}"#).await.ok();
     world.request("DELETE", "/api/sessions/s0", "").await.ok();
@@ -160,8 +155,7 @@ async fn concurrent_requests_share_one_read_of_the_list() {
     run_until_idle().await;
     while !lists.iter().all(PendingReply::is_ready) {
         assert_eq!(world.db.held_result_count(), 1);
-        world.db.release_result(0);
-        run_until_idle().await;
+        world.release_result(0).await;
     }
     world.db.stop_holding();
     let chunks = (world.db.read_count() - reads) * 500_000;

@@ -1,8 +1,7 @@
 //! Pages of the session list (PROTOCOL-WEB.md "GET /api/sessions").
 
-use crate::support::World;
+use crate::support::prelude::*;
 use crate::support::session_list::{add_sessions, ids, read_pages};
-use serde_json::{Value, json};
 
 const NO_METADATA: &str = "'{}'";
 
@@ -13,8 +12,7 @@ fn ids_of(numbers: impl Iterator<Item = usize>) -> Vec<String> {
 #[tokio::test(start_paused = true)]
 async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
     let world = World::new();
-    let active = world.create_session("/active").await;
-    let mut cli = world.live_cli(&active).await;
+    let (active, mut cli) = world.active_session("/active").await;
     add_sessions(&world, 0..20, NO_METADATA);
     // Sessions that have changed at the same time are ordered by their ids.
     world.db.execute("UPDATE sessions SET updated_at = 1 WHERE id IN ('s7', 's8', 's9')");
@@ -27,9 +25,7 @@ async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
     assert_eq!(ids(&whole), expected);
     for hibernates in [false, true] {
         for limit in [1, 4, 7, 20, 21, 22, 1_000] {
-            if hibernates {
-                world.hibernate_and_wake().await;
-            }
+            world.hibernate_if(hibernates).await;
             let pages = read_pages(&world, &format!("limit={limit}")).await;
             assert_eq!(pages.concat(), expected, "{limit}");
             assert!(pages.iter().rev().skip(1).all(|page| page.len() == limit), "{limit}");
@@ -42,8 +38,7 @@ async fn the_pages_have_every_session_once_in_the_order_of_the_list() {
 #[tokio::test(start_paused = true)]
 async fn pinned_sessions_are_first_in_the_list_until_they_are_unpinned() {
     let world = World::new();
-    let active = world.create_session("/active").await;
-    let _cli = world.live_cli(&active).await;
+    let (active, _cli) = world.active_session("/active").await;
     add_sessions(&world, 0..3, NO_METADATA);
     let mut web = world.web("all=true").await;
     let pin = |pinned: bool| json!({"pinned": pinned}).to_string();
@@ -112,9 +107,7 @@ async fn a_cursor_stays_valid_while_sessions_change() {
     world.post("/api/sessions/s15/archive", &json!({})).await.ok();
     world.create_session("/created").await;
     for hibernates in [false, true] {
-        if hibernates {
-            world.hibernate_and_wake().await;
-        }
+        world.hibernate_if(hibernates).await;
         let rest = world.get(&format!("/api/sessions?limit=10&cursor={cursor}")).await.ok();
         assert_eq!(ids(&rest), ids_of((10..20).filter(|number| ![12, 15].contains(number))));
         assert_eq!(rest.get("nextCursor"), None);

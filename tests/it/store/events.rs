@@ -1,10 +1,10 @@
 //! Rows of the event log: a new row reuses the row of events that are no longer retained.
 
-use crate::support::sqlite::Sqlite;
+use crate::support::prelude::*;
 use crate::support::store::team_namespace;
 use session_gateway_hub::limits::RETAINED_EVENTS;
 use session_gateway_hub::store::events::{self, Appender, EventsRow, TRIM_EVENTS};
-use session_gateway_hub::store::{Database, Row, Statement};
+use session_gateway_hub::store::{Row, Statement};
 
 fn row(last: u64) -> EventsRow {
     EventsRow { last, floor: last - 1, events: 1, bytes: 10, body: format!("{last}\ts\"s\"\t{{}}\n") }
@@ -52,8 +52,7 @@ async fn the_statement_that_writes_a_row_finds_the_reusable_row_itself() {
         db.batch(&mut events::write_into_reusable_row(&team_namespace(), row(4), 2, 1_000).to_vec()).await.unwrap();
         assert_eq!(stored_rows(&db), [2, 3, 4]);
     }
-    let loaded = events::load(&db, &team_namespace(), 1, None).await.unwrap();
-    assert_eq!(loaded.last(), Some(&row(4)));
+    assert_eq!(events::load(&db, &team_namespace(), 1, None).await.unwrap().last(), Some(&row(4)));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The SQL of messages on SQLite with the real migrations: seqs, local ids, pages, and the limits of D1.
 
-use crate::support::sqlite::Sqlite;
+use crate::support::prelude::*;
 use crate::support::store::{
     Cache, commit_as, find_by_local_ids, json, load_by_tag, load_summaries, message, put, put_messages, queue_of,
     read_memory, seqs, session, stored, team_namespace,
@@ -14,7 +14,14 @@ use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::write_queue::SessionColumns;
-use session_gateway_hub::store::{Database, DbError, Found, Value, query};
+use session_gateway_hub::store::{Found, Value, query};
+
+/// A database with the session `s`.
+async fn db_with_session() -> (Sqlite, Session) {
+    let (db, owner) = (Sqlite::with_schema(), session("s", "/code"));
+    put(&db, &owner).await;
+    (db, owner)
+}
 
 /// The most steps of SQLite's virtual machine for a page of 50 messages.
 const MAX_PAGE_STEPS: i32 = 2_200;
@@ -32,9 +39,7 @@ async fn a_repeated_insert_of_messages_duplicates_nothing() {
 
 #[tokio::test]
 async fn another_message_with_the_same_seq_fails_the_whole_batch() {
-    let db = Sqlite::with_schema();
-    let owner = session("s", "/code");
-    put(&db, &owner).await;
+    let (db, owner) = db_with_session().await;
     put_messages(&db, &owner, [message(1, None)]).await;
     let second_writer = Session { seq: 2, thinking: true, ..owner };
     let conflicting = Message { id: "another".into(), ..message(1, None) };
@@ -49,9 +54,7 @@ async fn another_message_with_the_same_seq_fails_the_whole_batch() {
 
 #[tokio::test]
 async fn a_message_does_not_write_the_row_of_its_session_because_the_seq_is_read_from_the_last_message() {
-    let db = Sqlite::with_schema();
-    let owner = session("s", "/code");
-    put(&db, &owner).await;
+    let (db, owner) = db_with_session().await;
     let newest = Message { created_at: 9_000, ..message(2, None) };
     put_messages(&db, &owner, [message(1, Some("l")), newest]).await;
     assert!(!db.write_batches().last().unwrap().iter().any(|statement| statement.sql.contains("UPDATE sessions")));
@@ -85,9 +88,7 @@ async fn a_message_for_a_session_that_does_not_exist_is_rejected() {
 
 #[tokio::test]
 async fn history_is_paged_backwards_and_forwards() {
-    let db = Sqlite::with_schema();
-    let owner = session("s", "/code");
-    put(&db, &owner).await;
+    let (db, owner) = db_with_session().await;
     put_messages(&db, &owner, (1..=5).map(|seq| message(seq, None))).await;
     let table = [
         (PageRange::Before(None), 10, (vec![5, 4, 3, 2, 1], false)),
@@ -112,9 +113,7 @@ async fn history_is_paged_backwards_and_forwards() {
 async fn a_page_of_small_messages_is_one_read_whose_steps_do_not_grow_with_the_history() {
     let mut steps_by_history = Vec::new();
     for messages in [60, 3_000] {
-        let db = Sqlite::with_schema();
-        let owner = session("s", "/code");
-        put(&db, &owner).await;
+        let (db, owner) = db_with_session().await;
         put_messages(&db, &owner, (1..=messages).map(|seq| message(seq, None))).await;
         for range in [PageRange::Before(None), PageRange::Before(Some(messages - 4)), PageRange::After(3)] {
             let reads = db.read_count();
@@ -146,9 +145,7 @@ async fn the_search_for_todos_reads_no_message_of_a_session_with_todos() {
 
 #[tokio::test]
 async fn a_large_batch_is_split_into_parameters_within_the_limits_of_d1() {
-    let db = Sqlite::with_schema();
-    let owner = session("s", "/code");
-    put(&db, &owner).await;
+    let (db, owner) = db_with_session().await;
     let content = json(&format!("\"{}\"", "x".repeat(100_000)));
     let messages = (1..=35).map(|seq| Message { content: content.clone(), ..message(seq, None) });
     let mut statements =
@@ -171,9 +168,7 @@ fn size_in_bytes(value: &Value) -> usize {
 #[tokio::test]
 async fn a_message_of_maximum_size_can_be_stored_whatever_characters_it_contains() {
     for character in ["x", r#"\""#, r"\n"] {
-        let db = Sqlite::with_schema();
-        let owner = session("s", "/code");
-        put(&db, &owner).await;
+        let (db, owner) = db_with_session().await;
         let text = format!("\"{}\"", character.repeat((MAX_CONTENT_BYTES - 2) / character.len()));
         let write_queue = queue_of("s", [Message { content: json(&text), ..message(1, None) }]);
         let result = commit_as(&db, &team_namespace(), write_queue, &Cache::with(&owner)).await;
@@ -183,9 +178,7 @@ async fn a_message_of_maximum_size_can_be_stored_whatever_characters_it_contains
 
 #[tokio::test]
 async fn local_ids_are_read_newest_first() {
-    let db = Sqlite::with_schema();
-    let owner = session("s", "/code");
-    put(&db, &owner).await;
+    let (db, owner) = db_with_session().await;
     let messages = [message(1, Some("a")), message(2, None), message(3, Some("c")), message(4, Some("d"))];
     put_messages(&db, &owner, messages).await;
     let reference = |seq: u64| MessageRef { id: format!("m{seq}"), seq, created_at: 1_000 + seq };
@@ -267,9 +260,7 @@ proptest! {
 
 #[tokio::test]
 async fn a_large_page_is_read_only_with_memory_for_it() {
-    let db = Sqlite::with_schema();
-    let owner = session("s", "/code");
-    put(&db, &owner).await;
+    let (db, owner) = db_with_session().await;
     let large = Message { content: json(&format!("\"{}\"", "x".repeat(4_000_000))), ..message(1, None) };
     let in_a_row = Message { content: json(&format!("\"{}\"", "x".repeat(1_400_000))), ..message(3, None) };
     put_messages(&db, &owner, [large, message(2, None), in_a_row]).await;
@@ -283,10 +274,7 @@ async fn a_large_page_is_read_only_with_memory_for_it() {
         !db.read_batches()[reads..].iter().flatten().any(|read| read.sql.contains("SELECT content FROM message_parts")),
         "the parts are not read"
     );
-    assert!(
-        matches!(read(PageRange::After(1)).await, Ok(Found::InNamespace(_))),
-        "a page of small messages needs no reservation"
-    );
+    assert!(matches!(read(PageRange::After(1)).await, Ok(Found::InNamespace(_))), "small messages need no reservation");
     assert_eq!(read(PageRange::After(2)).await.unwrap_err(), DbError::NoMemory, "a large page without parts");
     drop(first);
     assert!(matches!(read(PageRange::After(2)).await, Ok(Found::InNamespace(page)) if page.messages.len() > 1_400_000));

@@ -1,38 +1,27 @@
 //! Upgrades: a database of each earlier schema, with the rows that a hub of that version wrote, gets the later migrations. Then
 //! the hub serves all of its data.
 
-use std::sync::Arc;
+use std::ops::RangeInclusive;
 
-use crate::support::World;
+use crate::support::prelude::*;
 use crate::support::replay::reconnect;
-use crate::support::sqlite::Sqlite;
-use serde_json::{Value, json};
 use session_gateway_hub::hub::core::events::stream::HEAD_KEY;
-use session_gateway_hub::hub::core::peers::subscription::Format;
-use session_gateway_hub::hub::core::ports::Runtime;
 
 /// The size of each part of a large value.
 const PART_BYTES: usize = 1_000;
-
-/// Rows that a hub writes to a database with the schemas from migration `first` to migration `last`.
-struct Rows {
-    first: usize,
-    last: usize,
-    sql: &'static str,
-}
 
 const LATEST: usize = usize::MAX;
 
 /// The number of migrations up to `0018_held_messages.sql`.
 const HELD_MESSAGES: usize = 18;
 
-/// Each statement has the columns of the schema `first`.
-const ROWS: [Rows; 16] = [
+/// Rows that a hub writes to a database with the schemas from the first migration to the last. Each statement has the columns of the
+/// first schema.
+const ROWS: [(RangeInclusive<usize>, &str); 16] = [
     // Sessions of two namespaces, the messages of one, a machine. A message needs no local id.
-    Rows {
-        first: 1,
-        last: LATEST,
-        sql: r#"
+    (
+        1..=LATEST,
+        r#"
 INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking, mode,
   metadata, metadata_version, agent_state, agent_state_version, todos, permission_mode, model_mode)
 VALUES
@@ -49,90 +38,75 @@ INSERT INTO machines (id, namespace, seq, created_at, updated_at, active, active
   runner_state, runner_state_version)
 VALUES ('k1', 'team', 0, 1000, 2000, 0, 2000, '{"host":"box","platform":"linux"}', 2, '{"status":"running"}', 3);
 INSERT INTO secrets (name, value) VALUES ('jwt', 'secret');"#,
-    },
+    ),
     // The third message of `s1`, before messages had parts.
-    Rows {
-        first: 1,
-        last: 2,
-        sql: r#"INSERT INTO messages (session_id, seq, id, local_id, created_at, content) VALUES ('s1', 3, 'm-large', 'l3', 1003, '"small"');"#,
-    },
-    Rows {
-        first: 2,
-        last: LATEST,
-        sql: r#"
+    (
+        1..=2,
+        r#"INSERT INTO messages (session_id, seq, id, local_id, created_at, content) VALUES ('s1', 3, 'm-large', 'l3', 1003, '"small"');"#,
+    ),
+    (
+        2..=LATEST,
+        r#"
 INSERT INTO completed_requests (session_id, request_id, completed_at, value)
 VALUES ('s1', 'done', 1500, '{"tool":"Bash","arguments":{},"status":"approved","completedAt":1500}');"#,
-    },
-    Rows {
-        first: 3,
-        last: LATEST,
-        sql: r#"
+    ),
+    (
+        3..=LATEST,
+        r#"
 INSERT INTO messages (session_id, seq, id, local_id, created_at, parts, bytes, content)
 VALUES ('s1', 3, 'm-large', 'l3', 1003, 2, 2002, '"' || printf('%.999c', 'a'));"#,
-    },
-    Rows {
-        first: 3,
-        last: 4,
-        sql: r#"
+    ),
+    (
+        3..=4,
+        r#"
 INSERT INTO message_parts (session_id, seq, part, content) VALUES
   ('s1', 3, 1, printf('%.1000c', 'b')), ('s1', 3, 2, 'c"');"#,
-    },
-    Rows {
-        first: 5,
-        last: LATEST,
-        sql: r#"
+    ),
+    (
+        5..=LATEST,
+        r#"
 INSERT INTO message_parts (session_id, message_id, part, content) VALUES
   ('s1', 'm-large', 1, printf('%.1000c', 'b')), ('s1', 'm-large', 2, 'c"');"#,
-    },
+    ),
     // Three events, the last two in one row.
-    Rows {
-        first: 4,
-        last: LATEST,
-        sql: r#"
+    (
+        4..=LATEST,
+        r#"
 INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES
   ('team', 101, 100, 1, 60, '101' || char(9) || 's"s1"' || char(9) || '{"type":"session-updated","sessionId":"s1","data":{}}' || char(10)),
   ('team', 103, 101, 2, 120, '102' || char(9) || 's"s1"' || char(9) || '{"type":"session-updated","sessionId":"s1","data":{}}' || char(10) ||
     '103' || char(9) || 'm"k1"' || char(9) || '{"type":"machine-updated","machineId":"k1","data":{}}' || char(10));"#,
-    },
-    Rows {
-        first: 6,
-        last: LATEST,
-        sql: r#"
+    ),
+    (
+        6..=LATEST,
+        r#"
 INSERT INTO push_subscriptions (namespace, endpoint, p256dh, auth, hub, created_at)
 VALUES ('team', 'https://push.example/1', 'key', 'auth', NULL, 1000);"#,
-    },
-    Rows {
-        first: 13,
-        last: LATEST,
-        sql: "UPDATE push_subscriptions SET device = 'desk' WHERE endpoint = 'https://push.example/1';",
-    },
-    Rows {
-        first: 15,
-        last: LATEST,
-        sql: "UPDATE push_subscriptions SET token_device = 'd1' WHERE endpoint = 'https://push.example/1';
+    ),
+    (13..=LATEST, "UPDATE push_subscriptions SET device = 'desk' WHERE endpoint = 'https://push.example/1';"),
+    (
+        15..=LATEST,
+        "UPDATE push_subscriptions SET token_device = 'd1' WHERE endpoint = 'https://push.example/1';
           INSERT INTO namespaces VALUES ('team', 1);",
-    },
-    Rows {
-        first: 16,
-        last: LATEST,
-        sql: r#"UPDATE sessions SET unseen_since = 2500, ended_at = 2600, muted = 1, request_times = '{"open":2700}' WHERE id = 's1';"#,
-    },
-    Rows { first: HELD_MESSAGES, last: LATEST, sql: "INSERT INTO held_messages VALUES ('s2', 'held', 2800, '{}');" },
-    Rows {
-        first: 7,
-        last: LATEST,
-        sql: r#"
+    ),
+    (
+        16..=LATEST,
+        r#"UPDATE sessions SET unseen_since = 2500, ended_at = 2600, muted = 1, request_times = '{"open":2700}' WHERE id = 's1';"#,
+    ),
+    (HELD_MESSAGES..=LATEST, "INSERT INTO held_messages VALUES ('s2', 'held', 2800, '{}');"),
+    (
+        7..=LATEST,
+        r#"
 UPDATE sessions SET metadata = '{"path":"/bare","host":"box"}', metadata_parts = '1/2/2000/v1' WHERE id = 's2';
 INSERT INTO value_parts (namespace, owner, whole, part, content) VALUES
   ('team', 's2', '1/2/2000/v1', 1, '{"path":"/bare","host":"box","x":"' || printf('%.966c', 'x')),
   ('team', 's2', '1/2/2000/v1', 2, printf('%.998c', 'x') || '"}');"#,
-    },
-    Rows { first: 8, last: LATEST, sql: "INSERT INTO fences (namespace, epoch) VALUES ('team', 5);" },
+    ),
+    (8..=LATEST, "INSERT INTO fences (namespace, epoch) VALUES ('team', 5);"),
     // A session `s4` that has taken the history of `s5`, and a deleted session `s6` whose message was not swept yet.
-    Rows {
-        first: 9,
-        last: LATEST,
-        sql: r#"
+    (
+        9..=LATEST,
+        r#"
 INSERT INTO sessions (id, namespace, tag, seq, created_at, updated_at, active_at, thinking_at, active, thinking,
   metadata, metadata_version, agent_state_version, history)
 VALUES
@@ -142,8 +116,8 @@ VALUES
 INSERT INTO messages (session_id, seq, id, local_id, created_at, content) VALUES
   ('s5', 1, 'm5', 'l1', 1001, '"of the old session"'), ('s5', 2, 'm4', 'l2', 1002, '"of the new session"'),
   ('s6', 1, 'm6', NULL, 1001, '"deleted"');"#,
-    },
-    Rows { first: 10, last: LATEST, sql: "UPDATE fences SET history_epoch = 5 WHERE namespace = 'team';" },
+    ),
+    (10..=LATEST, "UPDATE fences SET history_epoch = 5 WHERE namespace = 'team';"),
 ];
 
 /// A database with the first `schema` migrations, the rows of a hub of that version, and then the other migrations.
@@ -152,8 +126,8 @@ fn upgraded_from(schema: usize) -> Arc<Sqlite> {
     let migrations = Sqlite::migrations();
     let (earlier, later) = migrations.split_at(schema);
     earlier.iter().for_each(|sql| db.execute(sql));
-    let written = ROWS.iter().filter(|rows| (rows.first..=rows.last).contains(&schema));
-    written.for_each(|rows| db.execute(rows.sql));
+    let written = ROWS.iter().filter(|(schemas, _)| schemas.contains(&schema));
+    written.for_each(|(_, sql)| db.execute(sql));
     later.iter().for_each(|sql| db.execute(sql));
     Arc::new(db)
 }

@@ -1,11 +1,11 @@
 //! Deletions and merges of long histories: no statement changes more than a chunk of rows.
 
-use crate::support::sqlite::Sqlite;
+use crate::support::prelude::*;
 use crate::support::store::{Cache, commit, find_by_local_ids, put, read_memory, session, stored, team_namespace};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;
 use session_gateway_hub::store::write_queue::WriteQueue;
-use session_gateway_hub::store::{Database, Found, removals, sessions};
+use session_gateway_hub::store::{Found, removals, sessions};
 
 /// The most steps in SQLite's virtual machine for a statement that changes a chunk. The longest statement took 570,000 steps
 /// and less than 0.5 s.

@@ -1,12 +1,10 @@
 //! The retry policy: for how long a batch is repeated, the pauses between the attempts, and stalls of the database.
 
-use std::sync::Arc;
-
 use crate::support::environment::FakeEnvironment;
-use crate::support::sqlite::{BatchKind, Sqlite, retryable_error};
+use crate::support::prelude::*;
 use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::store::retry::{Environment, Retrying};
-use session_gateway_hub::store::{Database, DbError, Statement, push, secrets};
+use session_gateway_hub::store::{Statement, push, secrets};
 
 /// A database, the same database with retries, and their environment.
 fn retrying() -> (Arc<Sqlite>, Retrying<Arc<Sqlite>>, FakeEnvironment) {
@@ -107,9 +105,7 @@ async fn a_query_without_a_result_for_five_seconds_is_a_stall_until_it_ends() {
 #[tokio::test]
 async fn an_outage_is_a_stall_until_a_query_succeeds() {
     let (db, retrying, environment) = retrying();
-    for kind in [BatchKind::Reads, BatchKind::Writes] {
-        db.fail_all(kind, retryable_error());
-    }
+    db.fail_everything(&retryable_error());
     run(&retrying, BatchKind::Writes).await.unwrap_err();
     environment.advance(60_000);
     assert_eq!(

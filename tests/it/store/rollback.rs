@@ -1,7 +1,7 @@
 //! A rollback to a version before migration `0009`. When that version begins its epoch, a trigger rewrites the rows of the
 //! namespace, so that the SQL of that version finds what it expects.
 
-use crate::support::sqlite::Sqlite;
+use crate::support::prelude::*;
 use crate::support::store::{
     Cache, commit, message, other_namespace, put, put_messages, seqs, session, stored, team_namespace,
 };
@@ -10,7 +10,7 @@ use session_gateway_hub::model::session::Session;
 use session_gateway_hub::store::fence::BEGIN_EPOCH;
 use session_gateway_hub::store::history::PageRange;
 use session_gateway_hub::store::write_queue::WriteQueue;
-use session_gateway_hub::store::{Database, Statement, removals};
+use session_gateway_hub::store::{Statement, removals};
 
 const BEGIN_EPOCH_BEFORE_0009: &str = "
 INSERT INTO fences (namespace, epoch) VALUES (?1, ?2)

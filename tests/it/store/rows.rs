@@ -3,8 +3,7 @@
 use std::collections::HashMap;
 
 use crate::support::database_errors::{LIMITS_REACHED, UNKNOWN_OUTCOMES};
-use crate::support::run_until_idle;
-use crate::support::sqlite::{BatchKind, Sqlite};
+use crate::support::prelude::*;
 use crate::support::store::{
     Cache, NoEffect, commit, commit_as, find_machine_owner, json, load_by_tag, load_machines, load_summaries, message,
     other_namespace, put, put_messages, queue_of, read_memory, seqs, session, stored, team_namespace,
@@ -17,7 +16,7 @@ use session_gateway_hub::model::settings::Settings;
 use session_gateway_hub::model::summary::{SessionSummary, SummaryFields};
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::write_queue::{SessionColumns, WriteQueue};
-use session_gateway_hub::store::{Database, DbError, Found, removals, secrets, sessions};
+use session_gateway_hub::store::{Found, removals, secrets, sessions};
 
 #[tokio::test]
 async fn a_session_is_read_as_it_was_written() {
@@ -213,10 +212,7 @@ async fn an_id_is_owned_foreign_or_missing() {
         assert_eq!((matches!(found, Found::InNamespace(_)), found == Found::Foreign), (owned, foreign), "{id}");
         let history =
             read_page(&db, &read_memory(), (&team_namespace(), id), PageRange::Before(None), 5, None).await.unwrap();
-        assert!(
-            matches!(&history, Found::InNamespace(page) if page.messages.is_empty()) == owned,
-            "the history of {id}"
-        );
+        assert!(matches!(&history, Found::InNamespace(page) if page.messages.is_empty()) == owned, "history of {id}");
         assert_eq!(matches!(history, Found::Foreign), foreign, "the history of {id}");
     }
 }

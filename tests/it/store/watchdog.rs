@@ -1,17 +1,14 @@
 //! The watchdog of the database: after which time a query without an answer counts as lost.
 
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 
+use crate::support::prelude::*;
 use crate::support::runtime::FakeRuntime;
-use crate::support::sqlite::{BatchKind, Sqlite};
-use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
 use session_gateway_hub::log::LogLine;
 use session_gateway_hub::store::retry::Environment;
 use session_gateway_hub::store::watchdog::{DB_SILENCE_MS, Watchdog};
-use session_gateway_hub::store::{Database, Statement, secrets};
+use session_gateway_hub::store::{Statement, secrets};
 
 /// A step of the clock, in milliseconds.
 const STEP_MS: u64 = 500;
@@ -80,10 +77,7 @@ async fn a_query_counts_as_lost_when_a_later_probe_of_the_watchdog_is_answered()
 #[tokio::test]
 async fn the_time_until_a_query_counts_as_lost_doubles_with_each_lost_query_up_to_the_timeout() {
     let fixture = Fixture::new();
-    let mut times = Vec::new();
-    for _ in 0..6 {
-        times.push(fixture.ms_until_lost(BatchKind::Reads, async || ()).await);
-    }
+    let times = each(0..6, async |_| fixture.ms_until_lost(BatchKind::Reads, async || ()).await).await;
     assert!(times.is_sorted() && times.last() == Some(&DB_TIMEOUT_MS), "{times:?}");
     fixture.rt.set_now(fixture.rt.now() + DB_RETRY_PERIOD_MS);
     assert_eq!(

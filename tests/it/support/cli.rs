@@ -1,9 +1,6 @@
 //! A test CLI that sends Socket.IO frames over a fake socket. It has its own codec, independent of the hub's.
 
-use serde_json::{Value, json};
-
-use super::World;
-use super::runtime::Frame;
+use super::prelude::*;
 use super::socket::Socket;
 
 /// A received packet.
@@ -110,14 +107,18 @@ impl Cli {
         cli
     }
 
-    /// The next packet.
     pub async fn receive(&mut self) -> Received {
         parse_frame(&self.socket.next_text().await)
     }
 
-    /// Sends an event.
     pub fn emit(&self, name: &str, payload: &Value) {
         self.socket.send(format!("42/cli,{}", json!([name, payload])));
+    }
+
+    /// Sends an event, and runs until idle.
+    pub async fn deliver(&self, name: &str, payload: &Value) {
+        self.emit(name, payload);
+        run_until_idle().await;
     }
 
     /// Sends an event that requests an acknowledgement. Returns the ack id.
@@ -136,6 +137,12 @@ impl Cli {
     /// Sends an event. Returns the acknowledgement.
     pub async fn emit_with_ack(&mut self, name: &str, payload: &Value) -> Value {
         let id = self.emit_for_ack(name, payload);
+        self.wait_for_ack(id).await
+    }
+
+    /// Like [`emit_with_ack`](Self::emit_with_ack), with the JSON text of the payload.
+    pub async fn emit_raw_with_ack(&mut self, name: &str, payload: &str) -> Value {
+        let id = self.emit_raw(name, payload);
         self.wait_for_ack(id).await
     }
 
@@ -167,7 +174,6 @@ impl Cli {
         self.socket.try_find(parse_call).await
     }
 
-    /// Responds to a call.
     pub fn respond(&self, call: &Call, result: &Value) {
         self.respond_raw(call, &json!(result.to_string()).to_string());
     }
@@ -189,18 +195,54 @@ impl Cli {
         call.params
     }
 
+    /// Responds to the next call. Returns the response to the request that made the call.
+    pub async fn complete(&mut self, request: PendingReply, result: &Value) -> Reply {
+        let call = self.next_call().await;
+        self.respond(&call, result);
+        request.reply().await
+    }
+
+    /// Like [`complete`](Self::complete), for a call that must have this method.
+    pub async fn serve(&mut self, request: PendingReply, method: &str, result: &Value) -> Reply {
+        self.respond_to_next_call(method, result).await;
+        request.reply().await
+    }
+
     pub async fn update_agent_state(&mut self, session: &str, expected: u64, state: &Value) -> Value {
         let update = json!({"sid": session, "expectedVersion": expected, "agentState": state});
         self.emit_with_ack("update-state", &update).await
     }
 
-    /// Sends `session-alive`.
+    pub async fn update_metadata(&mut self, session: &str, expected: impl Into<Value>, metadata: &Value) -> Value {
+        let update = json!({"sid": session, "expectedVersion": expected.into(), "metadata": metadata});
+        self.emit_with_ack("update-metadata", &update).await
+    }
+
+    /// Updates the agent state, which must succeed.
+    pub async fn put_agent_state(&mut self, session: &str, expected: u64, state: &Value) {
+        let ack = self.update_agent_state(session, expected, state).await;
+        assert_eq!(ack["result"], "success", "{ack}");
+    }
+
+    /// Updates the metadata, which must succeed.
+    pub async fn put_metadata(&mut self, session: &str, expected: impl Into<Value>, metadata: &Value) {
+        let ack = self.update_metadata(session, expected, metadata).await;
+        assert_eq!(ack["result"], "success", "{ack}");
+    }
+
     pub async fn send_keep_alive(&mut self, world: &World, session: &str) {
         let alive = json!({"sid": session, "time": world.now()});
         assert_eq!(self.emit_with_ack("session-alive", &alive).await, json!({"ok": true}));
     }
 
-    /// Sends a ready event.
+    /// Sends keep-alives until calls to the CLI have timed out.
+    pub async fn time_out_calls(&mut self, world: &World, session: &str) {
+        for _ in 0..3 {
+            world.advance(RPC_TIMEOUT_MS / 3).await;
+            self.send_keep_alive(world, session).await;
+        }
+    }
+
     pub async fn send_ready(&mut self, session: &str) {
         let content = json!({"type": "event", "data": {"type": "ready"}});
         let message = json!({"sid": session, "message": {"role": "agent", "content": content}});

@@ -1,17 +1,12 @@
 //! Creates the clients of a [`World`]: CLIs, runners and web clients, and the sessions and machines that the clients use.
 
-use std::sync::Arc;
-
-use serde_json::{Value, json};
 use session_gateway_hub::http::events;
 use session_gateway_hub::hub::core::error::Error;
 use session_gateway_hub::hub::core::peers::connections::Upgrade;
-use session_gateway_hub::hub::core::peers::subscription::{Format, Subscription};
+use session_gateway_hub::hub::core::peers::subscription::Subscription;
 
-use super::World;
-use super::cli::Cli;
+use super::prelude::*;
 use super::socket::Socket;
-use super::web::Web;
 
 impl World {
     /// Opens the socket of a CLI whose upgrade request has no token.
@@ -61,6 +56,18 @@ impl World {
         reply.ok()["session"]["id"].as_str().unwrap().to_owned()
     }
 
+    /// Creates an active session. Returns its id and its CLI.
+    pub async fn active_session(&self, tag: &str) -> (String, Cli) {
+        self.active_session_with(tag, json!({})).await
+    }
+
+    /// Creates an active session with additional metadata.
+    pub async fn active_session_with(&self, tag: &str, extra: Value) -> (String, Cli) {
+        let session = self.create_session_with(tag, extra).await;
+        let cli = self.live_cli(&session).await;
+        (session, cli)
+    }
+
     pub async fn register_machine(&self, id: &str) {
         let body = json!({"id": id, "metadata": {"host": "box", "platform": "linux"}});
         self.post("/cli/machines", &body).await.ok();
@@ -81,14 +88,19 @@ impl World {
         self.get(&format!("/api/sessions/{session}")).await.ok()["session"].clone()
     }
 
+    pub async fn is_active(&self, session: &str) -> bool {
+        self.get_session(session).await["active"].as_bool().unwrap()
+    }
+
+    /// The session in the list, which has archived sessions.
+    pub async fn listed(&self, session: &str) -> Value {
+        let list = self.get("/api/sessions?archived=include").await.ok();
+        list["sessions"].as_array().unwrap().iter().find(|listed| listed["id"] == session).unwrap().clone()
+    }
+
     /// Opens an event stream with a query and `Last-Event-ID`.
-    pub async fn open_event_stream(
-        &self,
-        query: &str,
-        last_event_id: Option<&str>,
-        format: Format,
-    ) -> Result<Socket, Error> {
-        self.open_event_stream_with_expiry(query, last_event_id, format, None).await
+    pub async fn open_event_stream(&self, query: &str, last_id: Option<&str>, format: Format) -> Result<Socket, Error> {
+        self.open_event_stream_with_expiry(query, last_id, format, None).await
     }
 
     /// Like [`open_event_stream`](Self::open_event_stream), with a token that expires.

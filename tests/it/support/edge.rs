@@ -1,7 +1,5 @@
 //! Requests through the edge of the worker to the object.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::future::join;
 use http::StatusCode;
@@ -13,15 +11,12 @@ use session_gateway_hub::http::extract::is_upload;
 use session_gateway_hub::http::response::{Response, json_response};
 use session_gateway_hub::http::{events, respond};
 use session_gateway_hub::hub::Hub;
-use session_gateway_hub::hub::core::peers::subscription::Format;
-use session_gateway_hub::hub::core::ports::Runtime;
 
+use super::SECRET;
 use super::environment::{TokioEnvironment, with_retries};
-use super::rest::{PendingReply, Reply};
+use super::prelude::*;
 use super::runtime::FakeRuntime;
-use super::sqlite::Sqlite;
 use super::upload::received_body;
-use super::{SECRET, World};
 
 #[derive(Debug, Clone, Default)]
 pub struct EdgeRequest {

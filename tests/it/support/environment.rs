@@ -2,15 +2,14 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
 use session_gateway_hub::log::LogLine;
-use session_gateway_hub::store::Database;
 use session_gateway_hub::store::retry::{Environment, Retrying};
 
-use super::sqlite::Sqlite;
+use super::prelude::*;
 
 /// An environment whose clock advances only when a task sleeps or the test calls [`Self::advance`]. Every pause between retries
 /// has its full length, unless the test sets random bytes.
@@ -18,7 +17,6 @@ use super::sqlite::Sqlite;
 pub struct FakeEnvironment {
     /// The next random bytes.
     pub random: Arc<Mutex<VecDeque<u8>>>,
-    /// The lines of the log.
     pub logs: Arc<Mutex<Vec<String>>>,
     /// Every pause, in milliseconds.
     pub pauses: Arc<Mutex<Vec<u64>>>,
@@ -26,7 +24,6 @@ pub struct FakeEnvironment {
 }
 
 impl FakeEnvironment {
-    /// Advances the clock.
     pub fn advance(&self, ms: u64) {
         self.now.fetch_add(ms, Ordering::Relaxed);
     }

@@ -1,7 +1,8 @@
 //! Generates invalid values of fields in JSON objects and queries from a short description of each field.
 
-use serde_json::{Value, json};
 use session_gateway_hub::model::json::JsonObject;
+
+use super::prelude::*;
 
 /// A field of a request's body or of an event's payload.
 #[derive(Debug, Clone, Copy)]
@@ -271,16 +272,10 @@ impl Field {
                 let array = format!("[[{}]]", values.join(","));
                 texts(&["[1]", "[null]", r#"["a"]"#, "[[]]", "[{}]", &array])
             }
-            FieldKind::Answers => texts(&[
-                r#"{"q":"a"}"#,
-                r#"{"q":null}"#,
-                r#"{"q":[1]}"#,
-                r#"{"q":{}}"#,
-                r#"{"q":{"answers":"a"}}"#,
-                r#"{"q":{"answers":[1]}}"#,
-                r#"{"q":["a"],"r":{"answers":["b"]}}"#,
-                r#"{"\ud800":["a"]}"#,
-            ]),
+            FieldKind::Answers => {
+                let answers = r#"{"q":"a"} {"q":null} {"q":[1]} {"q":{}} {"q":{"answers":"a"}} {"q":{"answers":[1]}} {"q":["a"],"r":{"answers":["b"]}} {"\ud800":["a"]}"#;
+                texts(&answers.split(' ').collect::<Vec<_>>())
+            }
             FieldKind::Opaque { max, .. } => {
                 let large = |max| format!(r#"{{{}"large":"{}"}}"#, self.members_of_valid(), "x".repeat(max));
                 max.map(|max| (large(max), Rejection::TooLarge)).into_iter().collect()
@@ -416,20 +411,8 @@ impl Param {
         faults.push((format!("{name}={valid}&%{:x}{}={valid}", name.as_bytes()[0], &name[1..]), INVALID_FIELD));
         faults.extend(["%ff", "%c0%ae", "%ed%a0%80", "a%80"].map(|value| (format!("{name}={value}"), INVALID_FIELD)));
         if let ParamKind::Path { required } = kind {
-            let outside = [
-                "..",
-                "../a",
-                "a/../../b",
-                "a/..",
-                "/etc/passwd",
-                "/code/a",
-                "%2e%2e/a",
-                "%2Fetc",
-                "..%5Ca",
-                "C:%5Ca",
-                "a%00b",
-            ];
-            let invalid = outside.into_iter().chain(["", "/"].into_iter().filter(|path| required || !path.is_empty()));
+            let outside = ".. ../a a/../../b a/.. /etc/passwd /code/a %2e%2e/a %2Fetc ..%5Ca C:%5Ca a%00b";
+            let invalid = outside.split(' ').chain(["", "/"].into_iter().filter(|path| required || !path.is_empty()));
             faults.extend(invalid.map(|path| (format!("{name}={path}"), "invalid_path")));
             faults.extend(required.then(|| (String::new(), "invalid_path")));
         }

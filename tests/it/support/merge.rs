@@ -1,12 +1,6 @@
 //! Fixtures for the merge of two sessions in a resume.
 
-use serde_json::{Value, json};
-use session_gateway_hub::store::DbError;
-
-use super::cli::Cli;
-use super::rest::PendingReply;
-use super::sqlite::BatchKind;
-use super::{World, run_until_idle};
+use super::prelude::*;
 
 /// Metadata of a session that can be resumed.
 pub fn resumable_metadata() -> Value {
@@ -16,6 +10,13 @@ pub fn resumable_metadata() -> Value {
 /// Starts a resume of a session.
 pub fn resume(world: &World, session: &str) -> PendingReply {
     world.start("POST", &format!("/api/sessions/{session}/resume"), "")
+}
+
+/// Starts a resume of a session, which the runner accepts.
+pub async fn accepted_resume(world: &World, session: &str, runner: &mut Cli) -> PendingReply {
+    let reply = resume(world, session);
+    runner.respond_to_next_call("spawnSession", &json!({"success": true})).await;
+    reply
 }
 
 /// The response to a successful resume or spawn.
@@ -70,8 +71,7 @@ pub async fn merge_fixture_in(world: World, old_metadata: Value, new_metadata: V
     let mut runner = world.spawner("m", "box").await;
     let mut metadata = resumable_metadata();
     metadata.as_object_mut().unwrap().extend(old_metadata.as_object().unwrap().clone());
-    let old = world.create_session_with("/code", metadata).await;
-    let mut old_cli = world.live_cli(&old).await;
+    let (old, mut old_cli) = world.active_session_with("/code", metadata).await;
     send_text(&mut old_cli, &old, "one", None).await;
     send_text(&mut old_cli, &old, "two", Some("b")).await;
     send_text(&mut old_cli, &old, "three", Some("c")).await;
@@ -108,4 +108,11 @@ pub async fn begin_merge(fixture: &mut MergeFixture, fault: Option<(DbError, boo
     let batch = world.db.write_batches().pop().unwrap();
     assert!(batch.iter().any(|statement| statement.sql.contains("UPDATE messages")), "no merge has started");
     assert_eq!(world.db.held_result_count(), 1);
+}
+
+/// Starts the merge of a session with this metadata and a session without. See [`begin_merge`].
+pub async fn begun_merge(old_metadata: Value, fault: Option<(DbError, bool)>) -> MergeFixture {
+    let mut fixture = merge_fixture(old_metadata, json!({})).await;
+    begin_merge(&mut fixture, fault).await;
+    fixture
 }

@@ -15,6 +15,7 @@ pub mod merge;
 pub mod openapi;
 pub mod operator;
 pub mod permissions;
+pub mod prelude;
 pub mod pushes;
 pub mod race;
 pub mod replay;
@@ -63,6 +64,20 @@ const STEP_MS: u64 = 250;
 /// Returns as soon as all tasks are waiting.
 pub async fn run_until_idle() {
     tokio::time::sleep(Duration::from_millis(1)).await;
+}
+
+/// Runs a function for each item, one after the other. Returns the results.
+pub async fn each<I, T>(items: impl IntoIterator<Item = I>, mut run: impl AsyncFnMut(I) -> T) -> Vec<T> {
+    let mut results = Vec::new();
+    for item in items {
+        results.push(run(item).await);
+    }
+    results
+}
+
+/// The values at these paths, such as `metadata/name`, as an array. A missing value is null.
+pub fn pick<const N: usize>(value: &serde_json::Value, paths: [&str; N]) -> serde_json::Value {
+    paths.iter().map(|path| value.pointer(&format!("/{path}")).cloned().unwrap_or_default()).collect()
 }
 
 /// The object of a namespace, with its hub unless it hibernates.
@@ -135,39 +150,31 @@ impl World {
     }
 
     pub fn in_namespace(namespace: &str, db: Arc<Sqlite>) -> Self {
-        Self::build(namespace, db, Arc::default(), Vocabulary::default(), PushConfig::default())
+        Self::with_object(Self::object(namespace, db))
     }
 
     /// The namespace `team` with a value of the variable `VOCABULARY`.
     pub fn with_vocabulary(vocabulary: &str) -> Self {
-        Self::build(
-            "team",
-            Arc::new(Sqlite::with_schema()),
-            Arc::default(),
-            Vocabulary::parse(vocabulary).unwrap(),
-            PushConfig::default(),
-        )
+        Self::with_object(Object { vocabulary: Vocabulary::parse(vocabulary).unwrap(), ..Self::team() })
     }
 
     pub fn with_push_config(namespace: &str, db: Arc<Sqlite>, push: PushConfig) -> Self {
-        Self::build(namespace, db, Arc::default(), Vocabulary::default(), push)
+        Self::with_object(Object { push, ..Self::object(namespace, db) })
     }
 
     /// The namespace `team` of a deployment with these `FORBID_MODES`.
     pub fn with_forbidden_modes(modes: &str) -> Self {
         let forbidden_modes = ForbiddenModes::parse(modes.to_owned()).unwrap();
-        Self::with_object(Object { forbidden_modes, ..Self::object("team", Arc::new(Sqlite::with_schema())) })
+        Self::with_object(Object { forbidden_modes, ..Self::team() })
     }
 
     pub fn with_uploads(namespace: &str, uploads: UploadConfig) -> Self {
-        let object = Object { uploads, ..Self::object(namespace, Arc::new(Sqlite::with_schema())) };
-        Self::with_object(object)
+        Self::with_object(Object { uploads, ..Self::object(namespace, Arc::new(Sqlite::with_schema())) })
     }
 
     /// The namespace `team` of a deployment with these quotas.
     pub fn with_quotas(quotas: Quotas) -> Self {
-        let object = Self::object("team", Arc::new(Sqlite::with_schema()));
-        Self::with_object(Object { quotas: Mutex::new(quotas), ..object })
+        Self::with_object(Object { quotas: Mutex::new(quotas), ..Self::team() })
     }
 
     /// Redeploys the object with other quotas.
@@ -176,14 +183,8 @@ impl World {
         self.redeploy();
     }
 
-    fn build(
-        namespace: &str,
-        db: Arc<Sqlite>,
-        memory_budget: Arc<MemoryBudget>,
-        vocabulary: Vocabulary,
-        push: PushConfig,
-    ) -> Self {
-        Self::with_object(Object { memory_budget, vocabulary, push, ..Self::object(namespace, db) })
+    fn team() -> Object {
+        Self::object("team", Arc::new(Sqlite::with_schema()))
     }
 
     fn object(namespace: &str, db: Arc<Sqlite>) -> Object {
@@ -212,13 +213,8 @@ impl World {
     }
 
     /// A namespace of a deployment with several databases. `closed` is the variable `DATABASES_CLOSED`.
-    pub fn with_databases(
-        namespace: &str,
-        db: Arc<Sqlite>,
-        more_dbs: Vec<Arc<dyn Database>>,
-        closed: &'static str,
-    ) -> Self {
-        Self::with_object(Object { more_dbs, closed_dbs: closed, ..Self::object(namespace, db) })
+    pub fn with_databases(name: &str, db: Arc<Sqlite>, more_dbs: Vec<Arc<dyn Database>>, closed: &'static str) -> Self {
+        Self::with_object(Object { more_dbs, closed_dbs: closed, ..Self::object(name, db) })
     }
 
     /// Another namespace on the same database and in the same isolate.
@@ -261,6 +257,33 @@ impl World {
         assert!(hub.upgrade().is_none(), "a reference to the hub prevents the hibernation");
         self.rt.set_previous_instance_crashed(false);
         self.object.wake(self.rt.evict());
+    }
+
+    /// Restarts the object if `hibernates`, like [`hibernate_and_wake`](Self::hibernate_and_wake).
+    pub async fn hibernate_if(&self, hibernates: bool) {
+        if hibernates {
+            self.hibernate_and_wake().await;
+        }
+    }
+
+    /// Runs until idle. Returns how many results of the database are held.
+    pub async fn held_results(&self) -> usize {
+        run_until_idle().await;
+        self.db.held_result_count()
+    }
+
+    /// Runs until idle, releases a held result, and runs until idle.
+    pub async fn release_result(&self, index: usize) {
+        run_until_idle().await;
+        self.db.release_result(index);
+        run_until_idle().await;
+    }
+
+    /// Runs until idle, releases all held results, and runs until idle.
+    pub async fn release_results(&self) {
+        run_until_idle().await;
+        self.db.release_results();
+        run_until_idle().await;
     }
 
     /// Delivers the clients' answers to closes of the hub.

@@ -1,14 +1,12 @@
 //! What the operator does with a namespace.
 
-use serde_json::{Value, json};
 use session_gateway_hub::limits::SESSION_TIMEOUT_MS;
 
 use super::edge::{EdgeRequest, worker_of};
 use super::merge::{MergeFixture, merge_fixture_in, resumable_metadata};
+use super::prelude::*;
 use super::pushes::Browser;
-use super::rest::Reply;
 use super::settings::set_values;
-use super::{World, run_until_idle};
 
 /// The prefix of the paths of the operator's requests.
 const NAMESPACES_PREFIX: &str = "/api/namespaces/";

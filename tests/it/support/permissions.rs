@@ -1,11 +1,6 @@
 //! Fixtures for permission requests.
 
-use serde_json::{Value, json};
-
-use super::cli::Cli;
-use super::rest::PendingReply;
-use super::web::Web;
-use super::{World, run_until_idle};
+use super::prelude::*;
 
 /// A permission request in an agent state.
 pub fn request(tool: &str) -> Value {

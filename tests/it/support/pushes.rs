@@ -3,13 +3,11 @@
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::Request;
-use serde_json::{Value, json};
 use web_push_native::p256::SecretKey;
 use web_push_native::p256::elliptic_curve::sec1::ToEncodedPoint;
 use web_push_native::{Auth, decrypt};
 
-use super::cli::Cli;
-use super::{World, run_until_idle};
+use super::prelude::*;
 
 /// The endpoint of the browser in [`push_fixture`].
 pub const ENDPOINT: &str = "https://push.service.com/send/a";
@@ -17,8 +15,7 @@ pub const ENDPOINT: &str = "https://push.service.com/send/a";
 /// An active session with flavor beta, its CLI, and a subscribed browser.
 pub async fn push_fixture() -> (World, String, Cli, Browser) {
     let world = World::new();
-    let session = world.create_session_with("/code/demo", json!({"flavor": "beta"})).await;
-    let cli = world.live_cli(&session).await;
+    let (session, cli) = world.active_session_with("/code/demo", json!({"flavor": "beta"})).await;
     let browser = Browser::subscribed(&world, ENDPOINT, 1).await;
     (world, session, cli, browser)
 }
@@ -77,6 +74,12 @@ impl Browser {
         let text = decrypt(request.body().clone(), &self.secret, &Auth::clone_from_slice(&self.auth)).unwrap();
         serde_json::from_slice(&text).unwrap()
     }
+
+    /// Decrypts the payload of the only push message.
+    pub fn read_one(&self, requests: &[Request<Vec<u8>>]) -> Value {
+        let [request] = requests else { panic!("not one message, but {}", requests.len()) };
+        self.read(request)
+    }
 }
 
 /// A header of a push message.
@@ -86,6 +89,12 @@ pub fn header<'r>(request: &'r Request<Vec<u8>>, name: &str) -> &'r str {
 }
 
 impl World {
+    /// Advances the clock. Returns the push messages since the last call.
+    pub async fn pushes_after(&self, ms: u64) -> Vec<Request<Vec<u8>>> {
+        self.advance(ms).await;
+        self.rt.take_pushes()
+    }
+
     /// The entries of `GET /api/push/log`, newest first.
     pub async fn push_log(&self) -> Vec<Value> {
         run_until_idle().await;

@@ -6,12 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value, json};
-
-use super::World;
-use super::cli::{Call, Cli};
-use super::rest::{PendingReply, Reply};
-use super::web::Web;
+use super::cli::Call;
+use super::prelude::*;
 
 /// The schedule of a run: for each position, the index of the chosen step and the number of possible steps.
 #[derive(Debug, Default)]

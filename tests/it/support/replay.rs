@@ -1,11 +1,6 @@
 //! Web clients that reconnect, and the events that they receive.
 
-use serde_json::{Value, json};
-use session_gateway_hub::hub::core::peers::subscription::Format;
-
-use super::World;
-use super::cli::Cli;
-use super::web::Web;
+use super::prelude::*;
 
 /// Both formats of events.
 pub const FORMATS: [Format; 2] = [Format::Json, Format::Sse];
@@ -14,19 +9,24 @@ pub const TEN_MINUTES_MS: u64 = 600_000;
 
 /// A session with a CLI, and the URL query of a web client that receives all events of the session.
 pub async fn replay_fixture() -> (World, String, Cli, String) {
-    let world = World::new();
-    let session = world.create_session("/code").await;
+    let (world, session) = idle_session().await;
     let cli = world.cli(&session).await;
     let web_query = format!("all=true&sessionId={session}");
     (world, session, cli, web_query)
 }
 
-/// A redeployed hub, and the URL query and the last event id of a web client that has missed a message.
-pub async fn missed_message() -> (World, String, String) {
+/// Like [`replay_fixture`], with a web client that has received a message, and the id of its last event.
+pub async fn received_message() -> (World, String, Cli, String, Web, String) {
     let (world, session, mut cli, web_query) = replay_fixture().await;
     let mut web = world.web(&web_query).await;
     cli.send_message(&session, "received").await;
     let received = id(&web.next_event().await);
+    (world, session, cli, web_query, web, received)
+}
+
+/// A redeployed hub, and the URL query and the last event id of a web client that has missed a message.
+pub async fn missed_message() -> (World, String, String) {
+    let (world, session, mut cli, web_query, _, received) = received_message().await;
     cli.send_message(&session, "missed").await;
     world.redeploy();
     (world, web_query, received)
@@ -40,12 +40,18 @@ pub async fn reconnect(world: &World, web_query: &str, last_event_id: &str, form
     (first["data"]["resume"].as_str().unwrap().to_owned(), web)
 }
 
+/// Reconnects a web client, which must not get a gap. Returns the texts of the events that it missed.
+pub async fn missed_texts(world: &World, web_query: &str, last_event_id: &str) -> Vec<String> {
+    let (outcome, mut web) = reconnect(world, web_query, last_event_id, Format::Json).await;
+    assert_eq!(outcome, "ok");
+    texts(&web.events().await).into_iter().map(str::to_owned).collect()
+}
+
 /// Reconnects a web client. Returns `resume` of its first event.
 pub async fn resume_outcome(world: &World, web_query: &str, last_event_id: &str) -> String {
     reconnect(world, web_query, last_event_id, Format::Json).await.0
 }
 
-/// The id of an event.
 pub fn id(event: &Value) -> String {
     event["eventId"].as_str().unwrap().to_owned()
 }

@@ -2,12 +2,11 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
-use serde_json::Value;
 use session_gateway_hub::http::respond;
 use session_gateway_hub::http::response::Response;
 
-use super::World;
 use super::field_faults::names_field;
+use super::prelude::*;
 
 /// A response.
 #[derive(Debug, Clone)]
@@ -86,6 +85,12 @@ impl PendingReply {
         self.0.is_finished()
     }
 
+    /// Runs until idle. Returns whether the response has arrived.
+    pub async fn has_response(&self) -> bool {
+        run_until_idle().await;
+        self.is_ready()
+    }
+
     /// Aborts the request, as a crash of the object does.
     pub fn abort(self) {
         self.0.abort();
@@ -98,12 +103,26 @@ impl PendingReply {
     }
 }
 
+/// Waits for the responses, which must have status 200.
+pub async fn all_ok(replies: impl IntoIterator<Item = PendingReply>) {
+    for reply in replies {
+        reply.reply().await.ok();
+    }
+}
+
 impl World {
     /// Sends a request without waiting for the response.
     pub fn start(&self, method: &str, path: &str, body: impl Into<Bytes>) -> PendingReply {
         let request = http::Request::builder().method(method).uri(path).body(body.into()).unwrap();
         let hub = self.hub();
         PendingReply::of(async move { Reply::of(respond(&hub, request).await) })
+    }
+
+    /// Like [`start`](Self::start). Runs until idle.
+    pub async fn start_and_run(&self, method: &str, path: &str, body: impl Into<Bytes>) -> PendingReply {
+        let reply = self.start(method, path, body);
+        run_until_idle().await;
+        reply
     }
 
     pub async fn request(&self, method: &str, path: &str, body: impl Into<Bytes>) -> Reply {

@@ -140,20 +140,74 @@ pub const fn invalid_field(field: &'static str, conditions: &'static [Condition]
 }
 
 impl Route {
-    pub const fn new(method: &'static str, path: &'static str, scope: Scope) -> Self {
-        let (body, query, specified_statuses, extra_errors): (&[Field], &[Param], &[u16], &[ExpectedError]) =
-            (&[], &[], &[], &[]);
+    const fn new(method: &'static str, path: &'static str, scope: Scope) -> Self {
         Self {
             method,
             path,
             scope,
             session_state: SessionState::Any,
-            body,
-            query,
+            body: &[],
+            query: &[],
             call: None,
-            specified_statuses,
-            extra_errors,
+            specified_statuses: &[],
+            extra_errors: &[],
         }
+    }
+
+    pub const fn public(method: &'static str, path: &'static str) -> Self {
+        Self::new(method, path, Scope::Public)
+    }
+
+    pub const fn namespace(method: &'static str, path: &'static str) -> Self {
+        Self::new(method, path, Scope::Namespace)
+    }
+
+    pub const fn session(method: &'static str, path: &'static str) -> Self {
+        Self::new(method, path, Scope::Session)
+    }
+
+    pub const fn machine(method: &'static str, path: &'static str) -> Self {
+        Self::new(method, path, Scope::Machine)
+    }
+
+    pub const fn device(method: &'static str, path: &'static str) -> Self {
+        Self::new(method, path, Scope::Device)
+    }
+
+    pub const fn method(self, method: &'static str) -> Self {
+        Self { method, ..self }
+    }
+
+    pub const fn path(self, path: &'static str) -> Self {
+        Self { path, ..self }
+    }
+
+    pub const fn active(self) -> Self {
+        Self { session_state: SessionState::Active, ..self }
+    }
+
+    pub const fn inactive(self) -> Self {
+        Self { session_state: SessionState::Inactive, ..self }
+    }
+
+    pub const fn body(self, body: &'static [Field]) -> Self {
+        Self { body, ..self }
+    }
+
+    pub const fn query(self, query: &'static [Param]) -> Self {
+        Self { query, ..self }
+    }
+
+    pub const fn call(self, method: &'static str, result: &'static str) -> Self {
+        Self { call: Some((method, result)), ..self }
+    }
+
+    pub const fn statuses(self, specified_statuses: &'static [u16]) -> Self {
+        Self { specified_statuses, ..self }
+    }
+
+    pub const fn fails(self, extra_errors: &'static [ExpectedError]) -> Self {
+        Self { extra_errors, ..self }
     }
 
     /// All error responses: the extra errors, and the errors that are derived from the other columns.
@@ -187,15 +241,8 @@ impl Route {
             all.push(error(403, "forbidden", &[Condition::ForeignId]));
         }
         // The routes that need no data of the database.
-        let is_in_memory = [
-            "/api/config",
-            "/api/visibility",
-            "/api/events",
-            "/api/push/log",
-            "/api/namespaces/import",
-            "/api/namespaces/move",
-        ]
-        .contains(&self.path);
+        let in_memory = "/config /visibility /events /push/log /namespaces/import /namespaces/move";
+        let is_in_memory = in_memory.split(' ').any(|path| self.path.strip_prefix("/api") == Some(path));
         // The batches of these routes also write, so a fault of read-only batches does not affect these routes.
         let is_write = self.path == "/api/devices/codes" || self.path.ends_with("{code}");
         if self.scope != Scope::Public && !is_in_memory && !is_write {

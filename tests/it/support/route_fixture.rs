@@ -1,21 +1,16 @@
 //! A fixture in which a request to a route succeeds, and all conditions under which it fails.
 
-use serde_json::{Value, json};
 use session_gateway_hub::auth::pairing::hash;
 use session_gateway_hub::hub::core::namespace::quotas::{MAX_SESSIONS, Quotas};
 use session_gateway_hub::limits::{MAX_CONTENT_BYTES, MAX_QUEUED_BYTES};
-use session_gateway_hub::store::DbError;
 
-use super::cli::Cli;
 use super::edge::EdgeRequest;
 use super::field_faults::valid_object;
+use super::prelude::*;
 use super::pushes::{Browser, ENDPOINT};
-use super::rest::Reply;
 use super::route::{Condition, Route, Scope, SessionState};
 use super::session_list::add_sessions;
 use super::socket::Socket;
-use super::sqlite::BatchKind;
-use super::{RPC_TIMEOUT_MS, World, run_until_idle};
 
 /// The machines of the namespace and of the neighbour.
 const MACHINES: [&str; 2] = ["box-1", "their-box"];
@@ -82,17 +77,8 @@ impl RouteFixture {
             runner.register(method).await;
         }
         let mut cli = world.live_cli(&session).await;
-        let methods = [
-            "abort",
-            "switch",
-            "set-session-config",
-            "set-session-option",
-            "queue",
-            "permission",
-            "uploadFile",
-            "deleteUploadFile",
-        ];
-        for method in methods {
+        let methods = "abort switch set-session-config set-session-option queue permission uploadFile deleteUploadFile";
+        for method in methods.split(' ') {
             cli.register(method).await;
         }
         let is_answer = route.path == "/api/answers";

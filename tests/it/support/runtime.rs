@@ -84,7 +84,6 @@ impl FakeRuntime {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The logged messages.
     pub fn logs(&self) -> Vec<String> {
         self.inner().logs.clone()
     }

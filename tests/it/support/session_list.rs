@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use serde_json::Value;
-
-use super::World;
+use super::prelude::*;
 
 /// Adds the inactive sessions `s<number>` to the database. In the session list, a lower number comes first. `metadata`: an SQL string
 /// with the JSON of the fields besides `path` and `host`.

@@ -1,9 +1,9 @@
 //! The settings of a session, from the row of `PATCH /api/sessions/{id}` in the table of routes.
 
-use serde_json::{Map, Value, json};
+use serde_json::Map;
 
-use super::World;
 use super::field_faults::{Field, FieldKind};
+use super::prelude::*;
 use super::routes::object_routes;
 
 /// The settings: the fields of the route that are not of the name.

@@ -1,14 +1,14 @@
 //! The client side of a socket to the hub.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use futures::channel::mpsc;
 
 use super::Object;
-use super::runtime::{Frame, SocketKey};
+use super::prelude::*;
+use super::runtime::SocketKey;
 
 pub struct Socket {
     object: Arc<Object>,
@@ -100,7 +100,6 @@ impl Socket {
         }
     }
 
-    /// The next frame.
     pub async fn next(&mut self) -> Frame {
         self.wait_for("a frame", |frame| Some(frame.clone())).await
     }

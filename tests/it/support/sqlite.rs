@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::channel::oneshot;
@@ -11,7 +11,9 @@ use futures::future::BoxFuture;
 use rusqlite::StatementStatus;
 use session_gateway_hub::store::columns::Columns;
 use session_gateway_hub::store::fence::is_read_only;
-use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement, Value, query};
+use session_gateway_hub::store::{JoinedRows, Row, Statement, Value, query};
+
+use super::prelude::*;
 
 /// An error after which the hub retries a batch.
 pub fn retryable_error() -> DbError {
@@ -153,7 +155,12 @@ impl Sqlite {
 
     /// Makes the next write return an error although it is committed.
     pub fn lose_response(&self, error: DbError) {
-        lock(&self.script).faults.push_back(Fault { kind: BatchKind::Writes, error, is_committed: true });
+        self.fail_write(error, true);
+    }
+
+    /// Makes the next write return an error, although it is committed if `is_committed`.
+    pub fn fail_write(&self, error: DbError, is_committed: bool) {
+        lock(&self.script).faults.push_back(Fault { kind: BatchKind::Writes, error, is_committed });
     }
 
     /// Makes the next batch of this kind never return. The batch is not executed.
@@ -178,6 +185,11 @@ impl Sqlite {
         script.outages.push((kind, error));
     }
 
+    /// Makes every batch fail until [`repair`](Self::repair).
+    pub fn fail_everything(&self, error: &DbError) {
+        [BatchKind::Reads, BatchKind::Writes].into_iter().for_each(|kind| self.fail_all(kind, error.clone()));
+    }
+
     /// Ends all faults.
     pub fn repair(&self) {
         let mut script = lock(&self.script);
@@ -191,7 +203,6 @@ impl Sqlite {
         lock(&self.script).held_kinds = vec![kind];
     }
 
-    /// Holds the results of all batches.
     pub fn hold_all_results(&self) {
         lock(&self.script).held_kinds = vec![BatchKind::Reads, BatchKind::Writes];
     }

@@ -1,7 +1,6 @@
 //! Helpers for tests of the store without a hub.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::model::json::Json;
@@ -15,10 +14,10 @@ use session_gateway_hub::store::memory::ReadMemory;
 use session_gateway_hub::store::messages::{self, MessageRef};
 use session_gateway_hub::store::summaries::Selection;
 use session_gateway_hub::store::write_queue::{CacheView, MemorySize, SessionColumns, WriteQueue};
-use session_gateway_hub::store::{Database, DbError, Found, machines, query, sessions, summaries};
+use session_gateway_hub::store::{Found, machines, query, sessions, summaries};
 
 use super::environment::FakeEnvironment;
-use super::sqlite::Sqlite;
+use super::prelude::*;
 
 pub fn team_namespace() -> Namespace {
     Namespace::parse("team").unwrap()

@@ -1,6 +1,6 @@
 //! A fake of [`ExternalBody`]: the body of an upload, which stays in JavaScript.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -10,12 +10,11 @@ use futures::future::BoxFuture;
 use serde_json::value::RawValue;
 use session_gateway_hub::http::extract::ExternalBody;
 use session_gateway_hub::http::respond;
-use session_gateway_hub::hub::core::ports::{ConnId, Runtime, UploadBody, UploadFault};
+use session_gateway_hub::hub::core::ports::{ConnId, UploadBody, UploadFault};
 use session_gateway_hub::hub::workspace::uploads::UPLOAD_CHUNK_CHARS;
 use session_gateway_hub::model::json::{Json, JsonObject};
 
-use super::World;
-use super::rest::{PendingReply, Reply};
+use super::prelude::*;
 use super::runtime::FakeRuntime;
 
 /// A body that is received immediately, or when the test sends it.
@@ -148,7 +147,6 @@ impl World {
         (reply, arrival)
     }
 
-    /// Starts an upload.
     pub fn start_upload_with_body(&self, path: &str, body: &str) -> PendingReply {
         let (reply, arrival) = self.start_upload(path);
         arrival.send(Ok(body.to_owned())).unwrap();

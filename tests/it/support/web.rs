@@ -1,8 +1,6 @@
 //! A test web client that receives events, over WebSocket or an event stream (SSE).
 
-use serde_json::Value;
-
-use super::runtime::Frame;
+use super::prelude::*;
 use super::socket::Socket;
 
 /// Each frame is one event, as JSON or SSE text.
@@ -61,7 +59,6 @@ impl Web {
         self.events().await.iter().map(|event| event["type"].as_str().unwrap().to_owned()).collect()
     }
 
-    /// All unread events.
     pub async fn events(&mut self) -> Vec<Value> {
         let parse = |frame| match frame {
             Frame::Text(text) => parse_event(&text),

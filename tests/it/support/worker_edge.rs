@@ -1,7 +1,5 @@
 //! The edge of the worker without objects: how the edge routes a request, or responds to the request itself.
 
-use std::sync::Arc;
-
 use session_gateway_hub::auth::token::TokenVerifier;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
@@ -10,28 +8,21 @@ use session_gateway_hub::store::retry::Environment;
 
 use super::SECRET;
 use super::environment::TokioEnvironment;
-use super::rest::Reply;
-use super::runtime::START;
-use super::sqlite::Sqlite;
+use super::prelude::*;
 
 pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
     edge_with_memory_budget(db, Arc::default(), routing, origins)
 }
 
 /// The edge of an isolate whose memory is counted in the memory budget.
-pub fn edge_with_memory_budget(
-    db: &Arc<Sqlite>,
-    memory_budget: Arc<MemoryBudget>,
-    routing: &str,
-    origins: &str,
-) -> Edge {
+pub fn edge_with_memory_budget(db: &Arc<Sqlite>, budget: Arc<MemoryBudget>, routing: &str, origins: &str) -> Edge {
     Edge::new(
         TokenVerifier::new(SECRET, false),
         Cors::parse(origins).unwrap(),
         Routing::parse(routing).unwrap(),
         None,
         Arc::clone(db) as _,
-        memory_budget,
+        budget,
         Arc::new(TokioEnvironment::start()),
     )
 }

@@ -1,11 +1,9 @@
 //! The routes that answer permission requests.
 
 use super::{MODES, REASON};
-use crate::support::field_faults::{Field, Length, Param, ParamKind};
-use crate::support::route::{
-    CLI_REFUSED, CLI_UNREACHABLE, Condition, ExpectedError, INACTIVE, NO_WRITES, RPC_TIMEOUT, Route, Scope,
-    SessionState, error, invalid_field,
-};
+use crate::support::field_faults::*;
+use crate::support::route::Condition::*;
+use crate::support::route::*;
 
 const REQUEST_ID: Field = Field::text("requestId", 0, Length::Unlimited).valid(r#""r1""#);
 const MODE: Field = Field::keyword("mode", MODES, r#""plan""#).optional();
@@ -14,53 +12,40 @@ const APPROVAL: Field =
     Field::keyword("decision", &["approved", "approved_for_session", "denied", "abort"], r#""approved""#).optional();
 const DENIAL: Field = Field::keyword("decision", &["denied", "abort"], r#""abort""#).optional();
 const ANSWERS: Field = Field::answers("answers").optional();
-const UNKNOWN_REQUEST: ExpectedError = error(404, "request_not_found", &[Condition::UnknownPartId]);
+const UNKNOWN_REQUEST: ExpectedError = error(404, "request_not_found", &[UnknownPartId]);
 
 pub const ROUTES: &[Route] = &[
     APPROVE,
     DENY,
-    Route {
-        path: "/api/sessions/{id}/permissions/approve",
-        body: &[REQUEST_ID, MODE, ALLOW_TOOLS, APPROVAL, ANSWERS],
-        ..APPROVE
-    },
-    Route { path: "/api/sessions/{id}/permissions/deny", body: &[REQUEST_ID, DENIAL, REASON], ..DENY },
+    APPROVE.path("/api/sessions/{id}/permissions/approve").body(&[REQUEST_ID, MODE, ALLOW_TOOLS, APPROVAL, ANSWERS]),
+    DENY.path("/api/sessions/{id}/permissions/deny").body(&[REQUEST_ID, DENIAL, REASON]),
     // These routes return the result of the CLI unchanged. If there is no result, they return an error result with status 200.
-    Route {
-        query: &[Param { name: "part", kind: ParamKind::Integer { min: 0, max: 4_294_967_295 } }],
-        ..Route::new("GET", "/api/sessions/{id}/permissions/{requestId}/content", Scope::Session)
-    },
-    Route::new("DELETE", "/api/sessions/{id}/permissions/rules/{ruleId}", Scope::Session),
+    Route::session("GET", "/api/sessions/{id}/permissions/{requestId}/content")
+        .query(&[Param { name: "part", kind: ParamKind::Integer { min: 0, max: 4_294_967_295 } }]),
+    Route::session("DELETE", "/api/sessions/{id}/permissions/rules/{ruleId}"),
 ];
 
 /// The answers to a permission request, with its id in the path. The conditions have the id in the body as well.
-const APPROVE: Route = Route {
-    session_state: SessionState::Active,
-    body: &[MODE, ALLOW_TOOLS, APPROVAL, ANSWERS],
-    call: Some(("permission", "{}")),
-    specified_statuses: &[400, 403, 404, 409, 503],
-    extra_errors: &[
-        invalid_field("mode", &[Condition::Body(r#"{"requestId":"r1","mode":"yolo"}"#)]),
+const APPROVE: Route = Route::session("POST", "/api/sessions/{id}/permissions/{requestId}/approve")
+    .active()
+    .body(&[MODE, ALLOW_TOOLS, APPROVAL, ANSWERS])
+    .call("permission", "{}")
+    .statuses(&[400, 403, 404, 409, 503])
+    .fails(&[
+        invalid_field("mode", &[Body(r#"{"requestId":"r1","mode":"yolo"}"#)]),
         UNKNOWN_REQUEST,
         INACTIVE,
         CLI_UNREACHABLE,
         CLI_REFUSED,
         RPC_TIMEOUT,
         NO_WRITES,
-    ],
-    ..Route::new("POST", "/api/sessions/{id}/permissions/{requestId}/approve", Scope::Session)
-};
-const DENY: Route = Route {
-    path: "/api/sessions/{id}/permissions/{requestId}/deny",
-    body: &[DENIAL, REASON],
-    extra_errors: &[
-        invalid_field("decision", &[Condition::Body(r#"{"requestId":"r1","decision":"approved"}"#)]),
-        UNKNOWN_REQUEST,
-        INACTIVE,
-        CLI_UNREACHABLE,
-        CLI_REFUSED,
-        RPC_TIMEOUT,
-        NO_WRITES,
-    ],
-    ..APPROVE
-};
+    ]);
+const DENY: Route = APPROVE.path("/api/sessions/{id}/permissions/{requestId}/deny").body(&[DENIAL, REASON]).fails(&[
+    invalid_field("decision", &[Body(r#"{"requestId":"r1","decision":"approved"}"#)]),
+    UNKNOWN_REQUEST,
+    INACTIVE,
+    CLI_UNREACHABLE,
+    CLI_REFUSED,
+    RPC_TIMEOUT,
+    NO_WRITES,
+]);
