@@ -85,7 +85,8 @@ impl Authentication {
         Self { access_tokens, jwt, db, environment, verified_tokens, running_checks, wrong_tokens, generations }
     }
 
-    /// Verifies an access token or, with `accepts_jwt`, also a JWT. `client` is the client's address; `None` if the caller limits the attempts of the address.
+    /// Verifies an access token or, with `accepts_jwt`, also a JWT. `client` is the client's address; `None` if the caller limits the
+    /// attempts of the address.
     pub async fn verify(
         &self,
         token: &str,

@@ -1,4 +1,5 @@
-//! `/api/machines` and `/cli/machines`: the online machines, spawning sessions on them, their directories, and the sessions that their agents know.
+//! `/api/machines` and `/cli/machines`: the online machines, spawning sessions on them, their directories, and the sessions that their
+//! agents know.
 
 use serde::{Deserialize, Serialize};
 

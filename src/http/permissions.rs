@@ -1,6 +1,6 @@
 //! `/api/sessions/:id/permissions`: answers to permission requests, the full content of shortened requests, and the rules that
-//! approvals for the whole session have created. Also `/api/answers`: answers from notifications. The routes of answers also exist with the request's id in the body, because
-//! browsers and proxies resolve an id such as `..` in a path.
+//! approvals for the whole session have created. Also `/api/answers`: answers from notifications. The routes of answers
+//! also exist with the request's id in the body, because browsers and proxies resolve an id such as `..` in a path.
 
 use super::edge::Edge;
 use super::error::ErrorResponse;

@@ -243,15 +243,18 @@ impl Turn<'_> {
         }
         let todos = draft.from.and_then(|_| self.hub.find_todos(draft.content.text()));
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
-        self.state.change_session(&draft.session, |session| {
-            session.todos = todos.or(session.todos.take());
-            if draft.from.is_none() {
-                // A person who writes to a session has seen it.
-                session.unseen_since = None;
-            } else if is_ready && !session.metadata_fields().is_archived() {
-                session.unseen_since.get_or_insert(now);
-            }
-        })?;
+        // Most messages of an agent change nothing else, and the comparison of a change copies the session.
+        if todos.is_some() || is_ready || draft.from.is_none() {
+            self.state.change_session(&draft.session, |session| {
+                session.todos = todos.or(session.todos.take());
+                if draft.from.is_none() {
+                    // A person who writes to a session has seen it.
+                    session.unseen_since = None;
+                } else if is_ready && !session.metadata_fields().is_archived() {
+                    session.unseen_since.get_or_insert(now);
+                }
+            })?;
+        }
         let session = &self.state.cache.require_entry(&draft.session)?.session;
         let notification = is_ready.then(|| self.hub.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
