@@ -12,9 +12,6 @@ const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 10, 30];
 
 const REQUEST_ID = 'x-request-id';
 
-/** The route of a request whose path belongs to no route. */
-const NO_ROUTE = 'none';
-
 /** The namespaces of the requests that were forwarded. @type {WeakMap<Request, string>} */
 const namespaces = new WeakMap();
 
@@ -22,14 +19,26 @@ const namespaces = new WeakMap();
 const hashes = new Map();
 const MAX_HASHES = 1000;
 
-/** The routes by their segments; a parameter has the key `{}`, and the pattern of the route the key `PATTERN`. */
-const routes = new Map();
-const PATTERN = Symbol('pattern');
+/**
+ * Returns a route with the counts of its requests: by method and status, and by duration.
+ * @param {string} pattern
+ */
+const newRoute = (pattern) => ({
+  pattern,
+  /** @type {Map<string, Map<number, number>>} */
+  requests: new Map(),
+  buckets: BOUNDS.map(() => 0),
+  seconds: 0,
+  count: 0,
+});
 
-/** The counters of the isolate, by their labels. @type {Map<string, {count: number}>} */
-const counters = new Map();
-/** The durations of the isolate's requests, by their routes. @type {Map<string, {buckets: number[], sum: number, count: number}>} */
-const durations = new Map();
+/** The route of a request whose path belongs to no route. */
+const noRoute = newRoute('none');
+const routes = [noRoute];
+/** The routes by the segments of their paths: a parameter has the key `{}`, and the route the key `ROUTE`. */
+const tree = new Map();
+const ROUTE = Symbol('route');
+
 /** How often objects were loaded and freed in this isolate. */
 export const objects = { loaded: 0, evicted: 0 };
 const reportedObjects = { ...objects };
@@ -43,13 +52,15 @@ const ids = { /** @type {string | undefined} */ prefix: undefined, factor: 0, co
  */
 export function configureRoutes(patterns) {
   for (const pattern of patterns.split('\n')) {
-    let node = routes;
+    let node = tree;
     for (const segment of pattern.split('/').slice(1)) {
       const key = segment.startsWith('{') ? '{}' : segment;
       if (!node.has(key)) node.set(key, new Map());
       node = node.get(key);
     }
-    node.set(PATTERN, pattern);
+    const route = newRoute(pattern);
+    routes.push(route);
+    node.set(ROUTE, route);
   }
 }
 
@@ -58,14 +69,14 @@ export function noteNamespace(request, namespace) {
   namespaces.set(request, namespace);
 }
 
-/** @param {string} path @returns {string} the pattern of the path's route */
+/** @param {string} path @returns {ReturnType<typeof newRoute>} */
 function routeOf(path) {
-  let node = routes;
+  let node = tree;
   for (const segment of path.split('/').slice(1)) {
     node = node.get(segment) ?? node.get('{}');
-    if (node === undefined) return NO_ROUTE;
+    if (node === undefined) return noRoute;
   }
-  return node.get(PATTERN) ?? NO_ROUTE;
+  return node.get(ROUTE) ?? noRoute;
 }
 
 /** @param {string} url an absolute URL */
@@ -104,11 +115,11 @@ export function end({ request, startedAt, id }, response, env, context) {
   const method = knownMethod(request.method);
   const route = routeOf(pathOf(request.url));
   const ms = now() - startedAt;
-  count(method, route, status, ms);
+  count(route, method, status, ms);
   const withId = addId(response, id);
-  const isSignIn = status === 401 && route === '/api/auth';
+  const isSignIn = status === 401 && route.pattern === '/api/auth';
   // A page may report for a subscription that has just ended. It then subscribes again.
-  const isExpected = status < 400 || (status === 404 && route === '/api/visibility');
+  const isExpected = status < 400 || (status === 404 && route.pattern === '/api/visibility');
   const level = levelOf(status, !isExpected || ms > SLOW_MS, isSignIn, namespaces.has(request));
   const isReported = (level !== undefined && isLogged(level)) || env.METRICS !== undefined;
   if (!isReported) return withId;
@@ -117,9 +128,9 @@ export function end({ request, startedAt, id }, response, env, context) {
   const client = isSignIn ? (request.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
   const report = async () => {
     const namespace = await hashOf(namespaces.get(request));
-    const details = { namespace, method, route, status, client, ms: { total: ms, ...partsOf(timing) }, requestId: id };
+    const details = { namespace, method, route: route.pattern, status, client, ms: { total: ms, ...partsOf(timing) }, requestId: id };
     if (level !== undefined) logLine(level, isSignIn ? 'sign-in-refused' : 'request', `,${JSON.stringify(details).slice(1, -1)}`);
-    env.METRICS?.writeDataPoint({ indexes: [namespace ?? ''], blobs: ['request', method, route, String(status)], doubles: [ms] });
+    env.METRICS?.writeDataPoint({ indexes: [namespace ?? ''], blobs: ['request', method, route.pattern, String(status)], doubles: [ms] });
   };
   context.waitUntil(report());
   return withId;
@@ -176,21 +187,19 @@ function partsOf(header) {
   return parts;
 }
 
-function count(method, route, status, ms) {
-  const labels = `method="${method}",route="${route}",status="${status}"`;
-  const counter = counters.get(labels);
-  if (counter === undefined) counters.set(labels, { count: 1 });
-  else counter.count += 1;
-  let duration = durations.get(route);
-  if (duration === undefined) {
-    duration = { buckets: BOUNDS.map(() => 0), sum: 0, count: 0 };
-    durations.set(route, duration);
+/** Counts a request to a route. */
+function count(route, method, status, ms) {
+  let statuses = route.requests.get(method);
+  if (statuses === undefined) {
+    statuses = new Map();
+    route.requests.set(method, statuses);
   }
+  statuses.set(status, (statuses.get(status) ?? 0) + 1);
   const seconds = ms / 1000;
-  duration.sum += seconds;
-  duration.count += 1;
+  route.seconds += seconds;
+  route.count += 1;
   const bucket = BOUNDS.findIndex((bound) => seconds <= bound);
-  if (bucket !== -1) duration.buckets[bucket] += 1;
+  if (bucket !== -1) route.buckets[bucket] += 1;
 }
 
 /** Reports the objects that were loaded and evicted since the last report to Analytics Engine. */
@@ -204,18 +213,25 @@ export function reportObjects({ METRICS }) {
 
 /** Returns the metrics of the isolate as text for Prometheus (text format 0.0.4). */
 export function isolateMetrics() {
+  const used = routes.filter(({ count }) => count > 0);
   const lines = ['# HELP hub_requests_total Requests to the worker.', '# TYPE hub_requests_total counter'];
-  for (const [labels, { count }] of counters) lines.push(`hub_requests_total{${labels}} ${count}`);
+  for (const { pattern, requests } of used) {
+    for (const [method, statuses] of requests) {
+      for (const [status, count] of statuses) {
+        lines.push(`hub_requests_total{method="${method}",route="${pattern}",status="${status}"} ${count}`);
+      }
+    }
+  }
   const name = 'hub_request_duration_seconds';
   lines.push(`# HELP ${name} The time until the response began.`, `# TYPE ${name} histogram`);
-  for (const [route, { buckets, sum, count }] of durations) {
+  for (const { pattern, buckets, seconds, count } of used) {
     let total = 0;
     buckets.forEach((inBucket, index) => {
       total += inBucket;
-      lines.push(`${name}_bucket{route="${route}",le="${BOUNDS[index]}"} ${total}`);
+      lines.push(`${name}_bucket{route="${pattern}",le="${BOUNDS[index]}"} ${total}`);
     });
-    lines.push(`${name}_bucket{route="${route}",le="+Inf"} ${count}`);
-    lines.push(`${name}_sum{route="${route}"} ${sum}`, `${name}_count{route="${route}"} ${count}`);
+    lines.push(`${name}_bucket{route="${pattern}",le="+Inf"} ${count}`);
+    lines.push(`${name}_sum{route="${pattern}"} ${seconds}`, `${name}_count{route="${pattern}"} ${count}`);
   }
   lines.push(
     '# HELP hub_objects_loaded_total Objects of namespaces that this isolate loaded.',
