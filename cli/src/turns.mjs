@@ -46,10 +46,10 @@ export class Turns {
    */
   constructor(dependencies) {
     this.#dependencies = dependencies;
-    const { options, output } = dependencies;
+    const { output } = dependencies;
     /** Runs while the agent answers a prompt. */
     this.silenceTimer = new SilenceTimer({
-      timeoutMs: options.silenceTimeoutMs ?? SILENCE_TIMEOUT_MS,
+      timeoutMs: SILENCE_TIMEOUT_MS,
       isSilenceExpected: (count) =>
         this.#openRequestCount > 0 || output.isWaiting || (output.translator.openCalls.length > 0 && count < SILENT_CALL_FACTOR),
       onSilent: (count) => this.#describeSilence(count),

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { Turns } from '../src/turns.mjs';
-import { setUp } from './support/setup.mjs';
+import { agentOf, setUp } from './support/setup.mjs';
 
 test('an agent that does not start shows the last lines of its standard output', async (t) => {
   const { start } = await setUp(t);
@@ -116,7 +116,8 @@ test("the tokens in the context and the limits of the plan are in the session's 
 
 test('the silence of an agent while a call runs is reported after ten times as long, with the command', async (t) => {
   const { hub, prompt, release, start } = await setUp(t);
-  const { session } = await start({ silenceTimeoutMs: 20 });
+  const { session } = await start();
+  const { silenceTimer } = agentOf(session).turns;
   const call = {
     sessionUpdate: 'tool_call',
     toolCallId: 'a',
@@ -130,7 +131,11 @@ test('the silence of an agent while a call runs is reported after ten times as l
     { until: 'reported' },
     { update: { ...call, sessionUpdate: 'tool_call_update', status: 'completed' } },
   ]);
-  const notice = 'node has sent nothing for 0 min, while this runs: npm test\nStop ends it together with the turn.';
+  await hub.waitUntil(() => hub.transcript(session.id).includes('> npm test'), 'the call');
+  for (let passed = 0; passed < 9; passed += 1) silenceTimer.expire();
+  assert.deepEqual(hub.transcript(session.id), ['> npm test']);
+  silenceTimer.expire();
+  const notice = 'node has sent nothing for 10 min, while this runs: npm test\nStop ends it together with the turn.';
   await hub.waitUntil(() => hub.transcript(session.id).includes(notice), 'the notice');
   release('reported');
   await hub.untilReady(session.id, 1);

@@ -10,13 +10,10 @@ import { TOKEN } from '../../packages/cli-kit/test/support/fake-hub.mjs';
 import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { SilenceTimer } from '../src/silence.mjs';
 import { GeminiRecords } from './support/gemini-records.mjs';
-import { askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
+import { agentOf, askToRun, putScriptedAgent, setUp } from './support/setup.mjs';
 import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 const RESUMES = { initialize: { agentCapabilities: { loadSession: true, sessionCapabilities: { resume: {}, close: {} } } } };
-
-/** The agent of a session, with the fields of this CLI. */
-const agentOf = ({ agent }) => /** @type {import('../src/agent.mjs').AcpAgent} */ (agent);
 
 test('the agent starts in the directory, without the token of the hub in its environment', async (t) => {
   process.env.COPY_OF_TOKEN = `Bearer ${TOKEN}`;

@@ -22,6 +22,9 @@ export function putScriptedAgent(t, name) {
   process.env.PATH = `${bin}${path.delimiter}${process.env.PATH}`;
 }
 
+/** The agent of a session, with the fields of this CLI. */
+export const agentOf = ({ agent }) => /** @type {import('../../src/agent.mjs').AcpAgent} */ (agent);
+
 /** The options of a permission request, with the permanent approval first. */
 export const OPTIONS = [
   { optionId: 'for-ever', kind: 'allow_always', name: 'Always' },
