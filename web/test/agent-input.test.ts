@@ -178,3 +178,8 @@ test('any language name gives highlighted code or none', async () => {
     }),
   );
 });
+
+test('code whose words are so long that its highlighting would take seconds is not highlighted', async () => {
+  for (const code of ['x'.repeat(10_000), `${'x'.repeat(4_000)} `.repeat(10)]) assert.equal(await highlight(code, 'rust'), null);
+  for (const code of ['x'.repeat(5_000), 'let x = 1;\n'.repeat(10_000)]) assert.notEqual(await highlight(code, 'rust'), null);
+});

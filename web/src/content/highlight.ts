@@ -67,6 +67,16 @@ const ALIASES: Record<string, string> = {
 /** Highlighting more characters would block the page. */
 const MAX_LENGTH = 200_000;
 
+/** Grammars search at each character of a long word for its end: the time grows with the sum of the squares of the words' lengths. */
+const MAX_WORD_WORK = 50_000_000;
+
+/** Whether the words of a text are too long to be highlighted. */
+function hasLongWords(code: string): boolean {
+  let work = 0;
+  for (const [word] of code.matchAll(/\w{500,}/g)) work += word.length ** 2;
+  return work > MAX_WORD_WORK;
+}
+
 /** Returns the language for a name such as `rs`, or for a file name. Returns null for an unknown language. */
 function resolveLanguage(languageHint: string): string | null {
   const alias = languageHint.toLowerCase().split(/[./]/).at(-1) ?? '';
@@ -79,12 +89,12 @@ const cache = new TextCache();
 
 /**
  * Returns highlighted code as safe HTML: everything but the highlighting is escaped.
- * @returns null if the language is unknown, its grammar cannot be fetched, or the code is too long
+ * @returns null if the language is unknown, its grammar cannot be fetched, or the code or its words are too long
  */
 export async function highlight(code: string, languageHint: string): Promise<string | null> {
   const name = resolveLanguage(languageHint);
   const load = name === null ? undefined : LANGUAGES[name];
-  if (name === null || !load || code.length > MAX_LENGTH) return null;
+  if (name === null || !load || code.length > MAX_LENGTH || hasLongWords(code)) return null;
   if (!hljs.getLanguage(name)) {
     const grammar = await load().catch(() => null);
     if (grammar === null) return null;
