@@ -44,6 +44,12 @@ export async function tryOrToast(title: string, operation: () => Promise<unknown
   }
 }
 
+/** Opens the page of a session that is ready. If the user has meanwhile left the view that asked for it, a toast offers the page instead. */
+export function openOrOffer(isHere: boolean, navigate: (url: string) => void, message: { title: string; text: string; url: string }): void {
+  if (isHere) navigate(message.url);
+  else showToast(message);
+}
+
 function dismiss(id: number): void {
   toasts.value = toasts.value.filter((toast) => toast.id !== id);
 }

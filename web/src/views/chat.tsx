@@ -91,12 +91,12 @@ function Dock({ session }: { session: Session }) {
 }
 
 function InactiveNotice({ session }: { session: Session }) {
-  const { id, activeAt } = session;
+  const { activeAt } = session;
   const [, navigate] = useLocation();
   const [isBusy, setBusy] = useState(false);
   const resume = async () => {
     setBusy(true);
-    await resumeAndShow(id, navigate);
+    await resumeAndShow(session, navigate);
     setBusy(false);
   };
   return (

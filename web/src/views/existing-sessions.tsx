@@ -14,7 +14,7 @@ import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatTime } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { PathText } from '../ui/path-text.tsx';
-import { showToast } from '../ui/toasts.tsx';
+import { openOrOffer, showToast } from '../ui/toasts.tsx';
 import { startAskingTrust } from './ask-trust.ts';
 
 interface Listing {
@@ -135,21 +135,25 @@ function useAgentSessions(machineId: string, agent: string): Listing & { loadMor
 function SessionCard({ machine, agent, session }: { machine: Machine; agent: string; session: AgentSession }) {
   const { id, title, directory, updatedAt, sessionId } = session;
   const [, navigate] = useLocation();
+  const card = useRef<HTMLElement>(null);
+  const name = title === '' ? id : title;
   const [isBusy, setBusy] = useState(false);
   const importSession = async () => {
     if (isBusy) return;
     setBusy(true);
     try {
-      await startAskingTrust(async (trust) => navigate(`/sessions/${await importAgentSession(machine.id, agent, session, trust)}`));
+      await startAskingTrust(async (trust) => {
+        const url = `/sessions/${await importAgentSession(machine.id, agent, session, trust)}`;
+        openOrOffer(card.current !== null, navigate, { title: 'Session imported', text: name, url });
+      });
     } catch (failure) {
       showToast({ title: 'Could not import the session', text: errorText(failure), isError: true });
     } finally {
       setBusy(false);
     }
   };
-  const name = title === '' ? id : title;
   return (
-    <article class="card existing-session">
+    <article class="card existing-session" ref={card}>
       <h2 class="existing-title" dir="auto" id={`existing-${id}`}>
         <EscapedText text={name} />
       </h2>

@@ -7,8 +7,11 @@ import { suggestWorktreeName } from '../content/worktree-name.ts';
 import * as actions from '../state/actions.ts';
 import { updateMessageDraft } from '../state/drafts.ts';
 import { type ForkPoint, forkPoint } from '../state/jump.ts';
+import { getOwn } from '../state/get-own.ts';
+import { sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
 import { ErrorText } from '../ui/error-text.tsx';
+import { openOrOffer, showError } from '../ui/toasts.tsx';
 import { startAskingTrust } from './ask-trust.ts';
 
 const PLACES = [
@@ -38,10 +41,13 @@ export function ForkDialog({ point: { sessionId, seq, text } }: { point: ForkPoi
       await startAskingTrust(async (trust) => {
         const id = await actions.fork(sessionId, seq, place === 'worktree' ? name.trim() : '', trust);
         if (text !== '') updateMessageDraft(id, { text });
+        const title = sessionTitle(getOwn(summaries.peek(), sessionId) ?? { id: sessionId, metadata: null });
+        const isHere = dialog.current !== null;
         dialog.current?.close();
-        navigate(`/sessions/${id}`);
+        openOrOffer(isHere, navigate, { title: 'Session forked', text: title, url: `/sessions/${id}` });
       });
     } catch (failure) {
+      if (dialog.current === null) return showError('Could not fork the session', failure);
       setError(errorText(failure));
     } finally {
       setBusy(false);

@@ -27,6 +27,7 @@ import { machines, summaries } from '../state/store.ts';
 import { addFiles, getUploads } from '../state/uploads.ts';
 import { ErrorText } from '../ui/error-text.tsx';
 import { hasKeyboard, isEditable } from '../ui/device.ts';
+import { openOrOffer, showError } from '../ui/toasts.tsx';
 import { startAskingTrust } from './ask-trust.ts';
 import { PlaceField } from './place-field.tsx';
 import { StartOptions } from './start-options.tsx';
@@ -134,9 +135,10 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
         const id = await spawnSession(machine.id, { directory, ...choice, yolo: neverAsks, worktree: worktreeName, branch, trust });
         setStartChoice(key, choice);
         void sendFirstMessage(id);
-        navigate(`/sessions/${id}`);
+        openOrOffer(form.current !== null, navigate, { title: 'Session started', text: directory, url: `/sessions/${id}` });
       });
     } catch (failure) {
+      if (form.current === null) return showError('Could not start the session', failure);
       const described = describeStartError(failure, usesWorktree);
       // The directory of a recent place can be corrected only in its field.
       if (described.field === 'directory') setChosen({ ...place, machineId: machine.id, isOther: true });

@@ -92,7 +92,9 @@ export function SessionMenu({ session }: { session: Session }) {
       items={[
         { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
         ...Object.values(settings),
-        ...(active ? [] : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(id, navigate) }]),
+        ...(active
+          ? []
+          : [{ label: 'Resume', icon: <Play size={18} aria-hidden />, onSelect: () => void resumeAndShow(session, navigate) }]),
         ...(isArchived(session) ? [] : [{ label: 'Archive', icon: <Archive size={18} aria-hidden />, onSelect: archive }]),
         { label: 'Search', icon: <Search size={18} aria-hidden />, onSelect: search },
         areFolded
