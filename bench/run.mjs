@@ -5,14 +5,19 @@
 
 import { cpus } from 'node:os';
 
+import { withTimeout } from '../scripts/lib/await.mjs';
 import { UsageError } from '../scripts/lib/errors.mjs';
 import { formatComparisons, joinPasses, makeComparison } from './lib/comparison.mjs';
-import { runScenario } from './lib/host.mjs';
-import { hubWorker } from './lib/hub.mjs';
+import { hubWorker, SECRET } from './lib/hub.mjs';
 import { readOptions } from './lib/options.mjs';
 import { versionOf } from './lib/packages.mjs';
 import { formatRows, formatTable, makeRow } from './lib/report.mjs';
+import { startFresh } from './lib/runtime.mjs';
 import { loadScenario } from './lib/scenarios.mjs';
+import { makeServer } from './lib/servers.mjs';
+
+/** Time limit of a scenario: several times longer than any scenario takes. */
+const TIMEOUT_MS = 600_000;
 
 /** Prints progress to standard error, because standard output has only the result. */
 function log(text) {
@@ -23,6 +28,23 @@ function describeMachine() {
   const processors = cpus();
   const packages = ['miniflare', 'workerd', 'socket.io-client'].map((name) => `${name} ${versionOf(name)}`);
   return [`${processors.length} x ${processors[0]?.model ?? 'unknown'}`, `Node ${process.versions.node}`, ...packages].join(', ');
+}
+
+/** Runs a scenario once, against new runtimes of the floor and of the builds, with empty databases and caches. */
+async function runOnce({ run, startsRuntimes = false }, { workers, quick, schedule }, listeners) {
+  const started = [];
+  const servers = [];
+  try {
+    for (const { name, kind, build } of startsRuntimes ? [] : workers) {
+      const { url, pid, stop } = await startFresh(kind, build);
+      started.push(stop);
+      servers.push(makeServer({ name, kind, url, pid, secret: SECRET }));
+      await servers.at(-1).signIn('bench');
+    }
+    await withTimeout(run({ workers, servers, quick, schedule, ...listeners }), 'the end of the scenario', TIMEOUT_MS);
+  } finally {
+    for (const stop of started) await stop();
+  }
 }
 
 /** Runs one scenario. Returns its rows in the order of their declaration, its own tables, its notes and its problems. */
@@ -42,7 +64,7 @@ async function measure(name, options) {
     for (let pass = 0; pass < options.schedule.passes; pass += 1) {
       // Each build is started first equally often.
       const workers = pass % 2 === 0 ? options.workers : options.workers.toReversed();
-      await runScenario(
+      await runOnce(
         scenario,
         { ...options, workers },
         {

@@ -3,21 +3,15 @@
 import { existsSync, readFileSync, readdirSync } from 'node:fs';
 import { basename, join } from 'node:path';
 
-import { parse } from 'smol-toml';
-
+import { readMigrations, readWranglerToml } from '../../scripts/lib/worker-settings.mjs';
 import { ROOT } from './packages.mjs';
 
 /** The access token of the hub. The hub listens on loopback, and only during a run. */
 export const SECRET = 'bench-secret-of-a-hub-on-loopback';
 
-/** Returns the settings of wrangler.toml. @returns {Record<string, any>} */
-export function readSettings() {
-  return parse(readFileSync(join(ROOT, 'wrangler.toml'), 'utf8'));
-}
-
 /** Returns miniflare's list of the worker's modules: the entry, and the other files of the build. */
 function modulesOf(build) {
-  const entry = join(build, basename(readSettings().main));
+  const entry = join(build, basename(readWranglerToml().main));
   if (!existsSync(entry)) throw new Error(`There is no built hub at ${entry}. Build it with: npm run build`);
   const stamp = join(build, 'stamp.json');
   if (existsSync(stamp) && JSON.parse(readFileSync(stamp, 'utf8')).optimized === false) {
@@ -33,7 +27,7 @@ function modulesOf(build) {
 
 /** Returns miniflare's options for the hub's worker. @throws {Error} if the hub is not built */
 export function hubWorker(build) {
-  const { compatibility_date, compatibility_flags, vars } = readSettings();
+  const { compatibility_date, compatibility_flags, vars } = readWranglerToml();
   return {
     name: 'hub',
     modulesRoot: build,
@@ -59,10 +53,5 @@ export function countingHubWorker(build) {
 
 /** Applies all migrations in order. */
 export async function migrate(database) {
-  const folder = join(ROOT, 'migrations');
-  for (const name of readdirSync(folder)
-    .filter((file) => file.endsWith('.sql'))
-    .sort()) {
-    await database.prepare(readFileSync(join(folder, name), 'utf8')).run();
-  }
+  for (const sql of readMigrations()) await database.prepare(sql).run();
 }

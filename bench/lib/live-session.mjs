@@ -1,6 +1,8 @@
 /** A session with a CLI and web clients: measures how long each message takes to its ack, and to each web client. */
 
-import { repeat, sleep, waitUntil } from './measure.mjs';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../scripts/lib/await.mjs';
+import { repeat } from './measure.mjs';
 import { agentMessage, messageIndex } from './messages.mjs';
 import { subscribe } from './subscriber.mjs';
 
@@ -86,7 +88,7 @@ export async function sendSteadily(sessions, perSecond, seconds) {
   });
   await sleep(seconds * 1000);
   stop();
-  await waitUntil('the last message to arrive', async () => sessions.every(({ hasAllArrived }) => hasAllArrived()));
+  await eventually(() => sessions.every(({ hasAllArrived }) => hasAllArrived()), 'the last message');
   const join = (kind) => sessions.flatMap(({ samples }) => samples[kind]);
   return { count, events: join('events'), acks: join('acks') };
 }

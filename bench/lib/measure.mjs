@@ -1,5 +1,6 @@
 /** Measures servers in turns, so that other load on the computer affects all servers. Each turn has one slice for each server. */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { latencyFigures, median } from '../../scripts/lib/statistics.mjs';
 import { cpuSeconds } from './processes.mjs';
 
@@ -104,21 +105,6 @@ export async function compare(servers, makeSteps, { seconds, turns, warmUp }) {
     await runLoop(steps.get(server), warmUp);
   }
   return takeTurns(servers, turns, { measureSlice: (server) => runLoop(steps.get(server), seconds) });
-}
-
-export function sleep(milliseconds) {
-  return new Promise((resolve) => {
-    setTimeout(resolve, milliseconds);
-  });
-}
-
-/** Polls `check` until it resolves to true. Rejects after ten seconds. */
-export async function waitUntil(what, check) {
-  const end = performance.now() + 10_000;
-  while (!(await check())) {
-    if (performance.now() > end) throw new Error(`timed out after 10 s waiting for ${what}`);
-    await sleep(10);
-  }
 }
 
 /** Resolves to the CPU time of a process while `work` runs, in percent of one processor. */

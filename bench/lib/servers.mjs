@@ -3,9 +3,9 @@
  * that a scenario does the same work with both.
  */
 
+import { eventually } from '../../scripts/lib/await.mjs';
 import { Connection, expectOk, sendOnce } from './http.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
-import { waitUntil } from './measure.mjs';
 import { loadPackage } from './packages.mjs';
 
 /** Connects a CLI with the official client. `headers`: of the upgrade request. Resolves to the socket. */
@@ -148,20 +148,20 @@ export class Hub extends Server {
   /** Polls a path until `check` accepts its response. */
   async #poll(what, path, check) {
     const connection = this.newConnection();
-    await waitUntil(what, async () => check(await connection.send(connection.get(path))));
+    await eventually(async () => check(await connection.send(connection.get(path))), what);
     connection.close();
   }
 
   /** Registers RPC methods. Waits until `path`, which calls one of the methods, returns `{"success":true,...}`. */
   async registerMethods(socket, session, methods, path) {
     for (const method of methods) socket.emit('rpc-register', { method: `${session.id}:${method}` });
-    await this.#poll('the first RPC to succeed', path, (response) => response.status === 200 && response.json().success === true);
+    await this.#poll('the first successful RPC', path, (response) => response.status === 200 && response.json().success === true);
   }
 
   /** Sends a keep-alive and waits until the session is active. */
   async activate(socket, session) {
     this.keepAlive(socket, session);
-    await this.#poll('the session to be active', `/api/sessions/${session.id}`, (response) => response.json().session.active);
+    await this.#poll('an active session', `/api/sessions/${session.id}`, (response) => response.json().session.active);
   }
 
   paths(session) {

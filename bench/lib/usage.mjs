@@ -1,7 +1,7 @@
 /** The usage of a namespace, from the counts of `tests/e2e/lib/tally.worker.js`, and the billed amounts of this usage. */
 
 import { sendOnce } from './http.mjs';
-import { readSettings } from './hub.mjs';
+import { readWranglerToml } from '../../scripts/lib/worker-settings.mjs';
 import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
 
 /** The assumed duration of a request to D1 on the platform, in milliseconds, for an object near its database. */
@@ -11,7 +11,7 @@ export const REQUEST_CPU_MS = 2;
 export const FRAME_CPU_MS = 0.1;
 
 /** Whether the deployed worker logs each of its invocations. */
-const hasInvocationLogs = () => readSettings().observability.logs.invocation_logs !== false;
+const hasInvocationLogs = () => readWranglerToml().observability.logs.invocation_logs !== false;
 
 /**
  * Reads the counts of a namespace since the start of the runtime. The counts of the worker include all namespaces; an idle namespace

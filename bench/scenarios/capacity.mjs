@@ -3,10 +3,11 @@
  * keep-alives. The results are in docs/CAPACITY.md.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { latencyFigures } from '../../scripts/lib/statistics.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { openLiveSession, sendSteadily } from '../lib/live-session.mjs';
-import { cpuPercent, repeat, sleep } from '../lib/measure.mjs';
+import { cpuPercent, repeat } from '../lib/measure.mjs';
 import { residentMegabytes } from '../lib/processes.mjs';
 
 /** Messages per second from 20 CLIs, each with a web client. */

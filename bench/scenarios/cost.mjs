@@ -4,10 +4,11 @@
  * how often the part happens. Minutes without messages run in real time, because pings, heartbeats and alarms follow the clock.
  */
 
+import { setTimeout as sleep } from 'node:timers/promises';
+import { eventually } from '../../scripts/lib/await.mjs';
 import { monthTable, partsTable, planNotes } from '../lib/cost-report.mjs';
 import { expectOk } from '../lib/http.mjs';
 import { SECRET } from '../lib/hub.mjs';
-import { sleep, waitUntil } from '../lib/measure.mjs';
 import { marginalPrice } from '../lib/prices.mjs';
 import { startFresh } from '../lib/runtime.mjs';
 import { Hub } from '../lib/servers.mjs';
@@ -152,8 +153,8 @@ class Day {
     const update = { sid: session.id, expectedVersion: agent.stateVersion, agentState: { requests } };
     const { version } = await socket.emitWithAck('update-state', update);
     await this.request('POST', `${path}/permissions/${Object.keys(requests)[0]}/approve`, {});
-    await waitUntil('the approval to be stored', async () => (await this.request('GET', path)).session.agentStateVersion > version);
-    agent.stateVersion = (await this.request('GET', path)).session.agentStateVersion;
+    const isStored = async () => (agent.stateVersion = (await this.request('GET', path)).session.agentStateVersion) > version;
+    await eventually(isStored, 'the stored approval');
     await this.keepAlive(agent, false);
   }
 

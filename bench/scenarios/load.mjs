@@ -8,11 +8,12 @@
  * Checks that no message is lost, that acknowledgements are not delayed, and that memory does not grow.
  */
 
+import { eventually } from '../../scripts/lib/await.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { latencyFigures, median } from '../../scripts/lib/statistics.mjs';
 import { expectOk } from '../lib/http.mjs';
 import { openLiveSession, sendSteadily } from '../lib/live-session.mjs';
-import { cpuPercent, repeat, waitUntil } from '../lib/measure.mjs';
+import { cpuPercent, repeat } from '../lib/measure.mjs';
 import { findStorageErrors } from '../lib/messages.mjs';
 import { residentMegabytes } from '../lib/processes.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
@@ -70,7 +71,7 @@ export async function run({ servers, quick, report, addNote, reportProblem }) {
     server.keepAlive(socket, session);
   });
   // Excludes the first round, which activates every session, and writes the sessions to D1.
-  await waitUntil('every session to be active', () => areAllActive(server));
+  await eventually(() => areAllActive(server), 'active sessions');
 
   const megabytes = [];
   const stopMemory = repeat(2, () => megabytes.push(residentMegabytes(server.pid)));
@@ -82,7 +83,7 @@ export async function run({ servers, quick, report, addNote, reportProblem }) {
   });
   stopMemory();
   stopDeltas();
-  await waitUntil('the last delta to arrive', async () => streaming.every(({ hasAllArrived }) => hasAllArrived()));
+  await eventually(() => streaming.every(({ hasAllArrived }) => hasAllArrived()), 'the last delta');
   stopKeepAlives();
   await inLanes(talking, 8, async ({ session, acks }) => {
     for (const error of findStorageErrors(await server.readAllMessages(session), acks)) reportProblem(`session ${session.id}: ${error}`);

@@ -2,7 +2,7 @@
 
 import { after, test } from 'node:test';
 import { Miniflare } from 'miniflare';
-import { readSettings } from './lib/hub.mjs';
+import { readWranglerToml } from '../../scripts/lib/worker-settings.mjs';
 import { openTcpSocket } from './lib/tcp-socket.mjs';
 
 /** Answers each message with its characters in hexadecimal, on sockets of the worker and on sockets of an object. */
@@ -29,7 +29,7 @@ export default {
   },
 };`;
 
-const { compatibilityDate, compatibilityFlags } = readSettings();
+const { compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags } = readWranglerToml();
 const runtime = new Miniflare({
   workers: [
     {

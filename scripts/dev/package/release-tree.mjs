@@ -2,8 +2,8 @@
 
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
-import { parse } from 'smol-toml';
 import { inProject } from '../../lib/paths.mjs';
+import { readWranglerToml } from '../../lib/worker-settings.mjs';
 
 const FILES = ['.dev.vars.example', 'LICENSE', 'build/index.js', 'build/index_bg.wasm', 'migrations', 'web/dist'];
 
@@ -40,7 +40,7 @@ function packageJson() {
 }
 
 function wranglerConfig() {
-  const { build: _, vars: __, d1_databases, ...settings } = parse(readFileSync(inProject('wrangler.toml'), 'utf8'));
+  const { build: _, vars: __, d1_databases, ...settings } = readWranglerToml();
   const [{ preview_database_id: ___, ...database }] = /** @type {Record<string, any>[]} */ (d1_databases);
   // The deploy button sets the id of the database. It would ask for each variable, so `vars` is removed. `secrets.required`
   // would make wrangler refuse a Worker that does not exist yet.

@@ -1,12 +1,12 @@
 // Generates wrangler's configuration of a deployment, from wrangler.toml and the deployment's settings.
 
 import { createHash } from 'node:crypto';
-import { readFileSync, writeFileSync } from 'node:fs';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { makeFolder } from '../../lib/make-folder.mjs';
-import { parse } from 'smol-toml';
 import { UserError } from '../../lib/errors.mjs';
 import { deploymentFolder, inProject, IS_PACKAGE } from '../../lib/paths.mjs';
+import { readWranglerToml } from '../../lib/worker-settings.mjs';
 import { PRODUCTION, readDeployments, updateDeployment } from './record.mjs';
 
 /** The placeholder in wrangler.toml for the id of the database. A deployment by hand replaces this placeholder. */
@@ -17,9 +17,6 @@ export const SECRET_NAME = 'CLI_API_TOKEN';
 
 /** The generated ids of rate limits, which are larger than the ids that people usually choose for the rate limits of their account. */
 const RATE_LIMIT_IDS = { first: 1_000_000, count: 1_000_000_000 };
-
-/** @returns {Record<string, any>} */
-const readWranglerToml = () => parse(readFileSync(inProject('wrangler.toml'), 'utf8'));
 
 /** Reads the settings of a deployment. @param {string} env */
 export const readDeployment = (env) => mergeDeployment(readWranglerToml(), env, readDeployments()[env]);

@@ -1,15 +1,15 @@
 // The configuration with which wrangler runs the local hub of the npm package.
 
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { parse } from 'smol-toml';
+import { mkdirSync, writeFileSync } from 'node:fs';
 import { DATA_DIR, inProject } from '../../lib/paths.mjs';
+import { readWranglerToml } from '../../lib/worker-settings.mjs';
 import { LOCAL_CONFIG } from './wrangler.mjs';
 
 const NOTE = '// Written at each start. What you want to change goes into .dev.vars, one NAME=VALUE in a line.';
 
 /** Writes wrangler.toml without its build, and with the absolute paths of this version of the package. */
 export function writeLocalConfig() {
-  const { build: _, ...settings } = /** @type {Record<string, any>} */ (parse(readFileSync(inProject('wrangler.toml'), 'utf8')));
+  const { build: _, ...settings } = readWranglerToml();
   const config = {
     ...settings,
     main: inProject(settings.main),

@@ -1,9 +1,8 @@
 /** Lists the exports of a built worker. */
 
-import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { Miniflare } from 'miniflare';
-import { ROOT } from './hub.mjs';
+import { readWranglerToml } from '../../../scripts/lib/worker-settings.mjs';
 
 /** A worker that imports the built worker, and responds with the exports of the built worker. */
 const REPORTER = `
@@ -25,7 +24,7 @@ export async function exportsOf(folder) {
       { type: 'CompiledWasm', path: path.join(folder, 'index_bg.wasm') },
     ],
     modulesRoot: folder,
-    compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8'))[1],
+    compatibilityDate: readWranglerToml().compatibility_date,
   });
   try {
     const url = await miniflare.ready;

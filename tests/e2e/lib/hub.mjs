@@ -9,6 +9,7 @@ import { fileURLToPath } from 'node:url';
 import { Miniflare } from 'miniflare';
 import { childrenOf, inspectProcess } from '../../../packages/cli-kit/src/system-processes.mjs';
 import { Recorder, deferred, withTimeout } from '../../../scripts/lib/await.mjs';
+import { readMigrations, readWranglerToml } from '../../../scripts/lib/worker-settings.mjs';
 import { Web } from '../../../scripts/product/clients/web.mjs';
 
 export const ROOT = fileURLToPath(new URL('../../..', import.meta.url)).replace(/[\\/]$/, '');
@@ -31,21 +32,6 @@ process.once('exit', () => stateFolders.forEach(removeFolder));
 function removeFolder(folder) {
   rmSync(folder, { recursive: true, force: true });
   stateFolders.delete(folder);
-}
-
-/** Reads the hub's settings from wrangler.toml, so that the tests run the hub as it is deployed. */
-export function readSettings() {
-  const text = readFileSync(path.join(ROOT, 'wrangler.toml'), 'utf8');
-  const vars = /^\[vars\]\n([^]*?)(?=^\[|(?![^]))/m.exec(text)?.[1] ?? '';
-  const readList = (name) =>
-    [...new RegExp(`^${name}\\s*=\\s*\\[([^\\]]*)\\]`, 'm').exec(text)[1].matchAll(/"([^"]+)"/g)].map(([, item]) => item);
-  return {
-    compatibilityDate: /^compatibility_date\s*=\s*"([^"]+)"/m.exec(text)[1],
-    compatibilityFlags: readList('compatibility_flags'),
-    workerFirst: readList('run_worker_first'),
-    notFoundHandling: /^not_found_handling\s*=\s*"([^"]+)"/m.exec(text)[1],
-    vars: Object.fromEntries([...vars.matchAll(/^(\w+)\s*=\s*"([^"]*)"/gm)].map(([, name, value]) => [name, value])),
-  };
 }
 
 /** Returns miniflare's list of the hub's modules. `wrappers`: files of this folder that wrap the built worker, the entry first. */
@@ -71,26 +57,20 @@ function modulesOf(wrappers) {
 }
 
 /** Returns miniflare's settings for the web console, with the values of wrangler.toml. */
-function assetsOf({ workerFirst, notFoundHandling, compatibilityDate, compatibilityFlags }) {
+function assetsOf(/** @type {Record<string, any>} */ { assets, compatibility_date, compatibility_flags }) {
   if (!existsSync(path.join(CONSOLE, 'index.html')))
     throw new Error('There is no built console in web/dist/. Build it with: npm run build');
   return {
     workerName: 'hub',
     directory: CONSOLE,
-    routerConfig: { has_user_worker: true, static_routing: { user_worker: [...workerFirst, '/e2e/*'] } },
+    routerConfig: { has_user_worker: true, static_routing: { user_worker: [...assets.run_worker_first, '/e2e/*'] } },
     assetConfig: {
-      not_found_handling: notFoundHandling,
+      not_found_handling: assets.not_found_handling,
       has_static_routing: true,
-      compatibility_date: compatibilityDate,
-      compatibility_flags: compatibilityFlags,
+      compatibility_date,
+      compatibility_flags,
     },
   };
-}
-
-function readMigrations() {
-  const folder = path.join(ROOT, 'migrations');
-  const names = readdirSync(folder).filter((name) => name.endsWith('.sql'));
-  return names.sort().map((name) => readFileSync(path.join(folder, name), 'utf8'));
 }
 
 /** A worker that runs SQL on the hub's databases. This worker is much faster than miniflare's proxy to the database. */
@@ -198,8 +178,8 @@ export class Hub {
   }
 
   async start() {
-    const settings = readSettings();
-    const { compatibilityDate, compatibilityFlags, vars } = settings;
+    const settings = readWranglerToml();
+    const { compatibility_date: compatibilityDate, compatibility_flags: compatibilityFlags, vars } = settings;
     this.#miniflare = new Miniflare({
       d1Persist: path.join(this.#stateFolder, 'd1'),
       durableObjectsPersist: path.join(this.#stateFolder, 'do'),

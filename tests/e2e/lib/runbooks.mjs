@@ -11,7 +11,8 @@ import { Web } from '../../../scripts/product/clients/web.mjs';
 import { freePort } from './children.mjs';
 import { environmentOf, MIGRATIONS, NAME, PACKAGE, readDeployments, recordMigrations, startPlatform } from './deployment.mjs';
 import { temporaryFolder } from './git.mjs';
-import { FAULTY_WORKER, readSettings, ROOT, startHub } from './hub.mjs';
+import { readWranglerToml } from '../../../scripts/lib/worker-settings.mjs';
+import { FAULTY_WORKER, ROOT, startHub } from './hub.mjs';
 import { assertShows, Terminal } from './terminal.mjs';
 
 const PAGE = readFileSync(path.join(ROOT, 'docs', 'OPERATIONS.md'), 'utf8');
@@ -154,7 +155,7 @@ export class Operator {
 
   /** Uploads the Worker again, with the variables of deployment.json. */
   async deploy() {
-    const vars = { ...readSettings().vars, ...readDeployments(this.#deployment.data).production.vars };
+    const vars = { ...readWranglerToml().vars, ...readDeployments(this.#deployment.data).production.vars };
     const { bindings, ...metadata } = this.worker.metadata;
     const variables = Object.entries(vars).map(([name, text]) => ({ type: 'plain_text', name, text }));
     await this.platform.upload(NAME, { ...metadata, bindings: [...bindings.filter(({ type }) => type !== 'plain_text'), ...variables] });
