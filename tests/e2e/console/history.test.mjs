@@ -49,7 +49,7 @@ test('shows the day, the time of each message, and copies the Markdown source of
   const { path, ask, say } = await writtenSession(t, 'times');
   await ask('What is **this**?');
   await say('A *text* with `code`.');
-  const { page, context, pageErrors } = await visit(t, 'times', { ...DESK, path });
+  const { page, context } = await visit(t, 'times', { ...DESK, path });
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   const chat = new Chat(page);
   await chat.waitForText('A text with code.');
@@ -73,7 +73,6 @@ test('shows the day, the time of each message, and copies the Markdown source of
     await page.locator('.toast', { hasText: source }).getByText('Copied').waitFor();
     assert.equal(await page.evaluate(() => navigator.clipboard.readText()), source);
   }
-  assert.deepEqual(pageErrors, []);
 });
 
 test('folds a turn to its question and its last text, also after a reload, and never the newest turn', async (t) => {
@@ -86,7 +85,7 @@ test('folds a turn to its question and its last text, also after a reload, and n
   await ask('Second task');
   await callTool('c', 'pwd', '/code/app');
   await say('The second answer.');
-  const { page, pageErrors } = await visit(t, 'turns', { ...PHONE, path });
+  const { page } = await visit(t, 'turns', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('The second answer.');
   const line = chat.log.getByRole('button', { name: /^3 steps · \d+ s$/ });
@@ -113,13 +112,12 @@ test('folds a turn to its question and its last text, also after a reload, and n
   await chat.log.locator('summary', { hasText: 'pwd' }).waitFor();
   await chooseInMenu('Open all turns');
   await chat.log.getByText('I look at the files.').waitFor();
-  assert.deepEqual(pageErrors, []);
 });
 
 test('keeps the place after a reload and in another view, and counts the messages that arrived meanwhile', async (t) => {
   const { path, say } = await writtenSession(t, 'reload');
   for (let number = 1; number <= 150; number += 1) await say(`Text ${number}.${'\n\nA line.'.repeat(number % 4)}`);
-  const { page, pageErrors } = await visit(t, 'reload', { ...DESK, path });
+  const { page } = await visit(t, 'reload', { ...DESK, path });
   const chat = new Chat(page);
   await chat.waitForText('Text 150.');
   // The message is on an older page of the history than the page that a reload loads first.
@@ -157,13 +155,12 @@ test('keeps the place after a reload and in another view, and counts the message
   await newButton.click();
   await chat.log.getByText('2 new').waitFor();
   await chat.waitForText('Text 151.');
-  assert.deepEqual(pageErrors, []);
 });
 
 test('a session that is opened at its end has a line above the new messages, and a button that shows the line', async (t) => {
   const { path, say } = await writtenSession(t, 'unread');
   await say('The old text.');
-  const { page, pageErrors } = await visit(t, 'unread', { ...PHONE, path });
+  const { page } = await visit(t, 'unread', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('The old text.');
   await page.getByRole('link', { name: 'Back to sessions' }).tap();
@@ -175,7 +172,6 @@ test('a session that is opened at its end has a line above the new messages, and
   await chat.log.getByText('30 new').waitFor();
   await chat.waitForText('New text 1.');
   await page.getByRole('button', { name: '30 new', exact: true }).waitFor({ state: 'detached' });
-  assert.deepEqual(pageErrors, []);
 });
 
 test('releases the rows that have left the view', async (t) => {
@@ -214,7 +210,7 @@ test('searches all messages with Ctrl+F, opens what hides a hit, and goes back t
   await ask('Next');
   for (let number = 1; number <= 400; number += 1) await say(`Text ${number}.`);
   await say('The newest needle.');
-  const { page, pageErrors } = await visit(t, 'search', { ...DESK, path });
+  const { page } = await visit(t, 'search', { ...DESK, path });
   const chat = new Chat(page);
   await chat.waitForText('The newest needle.');
   await page.getByRole('button', { name: 'Session actions' }).click();
@@ -256,7 +252,6 @@ test('searches all messages with Ctrl+F, opens what hides a hit, and goes back t
   await chat.waitForText('The newest needle.');
   await say('After the search.');
   await chat.waitForText('After the search.');
-  assert.deepEqual(pageErrors, []);
 });
 
 test('after a jump, the wheel scrolls at once, also while messages are measured', async (t) => {
@@ -323,7 +318,7 @@ test('a search of a long history shows its progress, and can be canceled', async
 test('jumps to a date', async (t) => {
   const { path, say } = await writtenSession(t, 'dates');
   for (let number = 1; number <= 200; number += 1) await say(`Text ${number}.`);
-  const { page, pageErrors } = await visit(t, 'dates', { ...PHONE, path });
+  const { page } = await visit(t, 'dates', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('Text 200.');
   await page.getByRole('button', { name: 'Session actions' }).tap();
@@ -343,13 +338,12 @@ test('jumps to a date', async (t) => {
   }, 'the newest message');
   await say('Text 201.');
   await chat.waitForText('Text 201.');
-  assert.deepEqual(pageErrors, []);
 });
 
 test('jumps to a day in the middle of a history, and from a day without messages to the next message', async (t) => {
   const { path, say } = await writtenSession(t, 'days');
   for (let number = 1; number <= 160; number += 1) await say(`Text ${number}.`);
-  const { page, pageErrors } = await open(t, DESK);
+  const { page } = await open(t, DESK);
   // Five messages on every second day.
   const noonOf = (seq) => Date.UTC(2026, 0, 1 + 2 * Math.floor((seq - 1) / 5), 12) + seq;
   await page.route(/\/messages\?/, async (route) => {
@@ -379,7 +373,6 @@ test('jumps to a day in the middle of a history, and from a day without messages
       return log && line && message && line.y >= log.y && line.y < message.y && message.y + message.height <= log.y + log.height;
     }, `message ${number} in view, below the line of its day`);
   }
-  assert.deepEqual(pageErrors, []);
 });
 
 test('exports all messages as Markdown and as JSON, large messages included', async (t) => {
@@ -389,7 +382,7 @@ test('exports all messages as Markdown and as JSON, large messages included', as
   const output = 'a line of a long output\n'.repeat(8_000);
   await callTool('a', 'make', output);
   for (let number = 1; number <= 250; number += 1) await say(`Text ${number}.`);
-  const { page, pageErrors } = await visit(t, 'export', { ...PHONE, path });
+  const { page } = await visit(t, 'export', { ...PHONE, path });
   await new Chat(page).waitForText('Text 250.');
   const download = async (format) => {
     await page.getByRole('button', { name: 'Session actions' }).tap();
@@ -416,13 +409,12 @@ test('exports all messages as Markdown and as JSON, large messages included', as
     messages.map(({ seq }) => seq),
     messages.map((_, index) => index + 1),
   );
-  assert.deepEqual(pageErrors, []);
 });
 
 const DOT = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
 
 test('shows thumbnails of images before and after they are sent, also after a reload', async (t) => {
-  const { page, chat, pageErrors } = await startSession(t, 'thumbnails', { args: ['--auto-approve'] });
+  const { page, chat } = await startSession(t, 'thumbnails', { args: ['--auto-approve'] });
   await chat.composer.waitFor();
   await page
     .getByLabel('Files', { exact: true })
@@ -436,7 +428,6 @@ test('shows thumbnails of images before and after they are sent, also after a re
   // The uploads of the example agent are outside of the session's directory.
   await page.reload();
   assert.equal(await isShown(sent.locator('img')), 1);
-  assert.deepEqual(pageErrors, []);
 });
 
 test('reads the thumbnails of sent images from the session’s machine, if the hub may read the files', async (t) => {

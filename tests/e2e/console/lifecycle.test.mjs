@@ -19,7 +19,7 @@ async function selectAction(page, item) {
 }
 
 test('starts a session with a task in a worktree, and renames, archives, resumes and deletes the session', async (t) => {
-  const { repository, page, pageErrors } = await startSession(t, 'life');
+  const { repository, page } = await startSession(t, 'life');
   await page.getByRole('link', { name: 'Machines' }).click();
   await page.getByRole('link', { name: 'New session', exact: true }).click();
 
@@ -78,11 +78,10 @@ test('starts a session with a task in a worktree, and renames, archives, resumes
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
   await page.waitForURL(`${hub.url}/`);
   assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).status, 404);
-  assert.deepEqual(pageErrors, []);
 });
 
 test('shows a machine once the machine is online, and starts a session with all options on this machine', async (t) => {
-  const { page, pageErrors } = await visit(t, 'machines', { ...DESK, path: '/machines' });
+  const { page } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
   await page.getByText('Waiting for your machine …').waitFor();
   const web = hub.web('machines');
@@ -125,7 +124,6 @@ test('shows a machine once the machine is online, and starts a session with all 
   assert.deepEqual(spawnRequests, [
     { directory: '/home/ada/site', agent: 'beta', model: 'model_strong', yolo: true, sessionType: 'worktree', worktreeName: 'new-page' },
   ]);
-  assert.deepEqual(pageErrors, []);
 });
 
 test('the task is the first message, and a place remembers its agent and model', async (t) => {
@@ -144,7 +142,7 @@ test('the task is the first message, and a place remembers its agent and model',
   let answer = { success: false, error: 'The agent is not installed.' };
   await machine.serve('desk-1:spawnSession', (params) => (spawned.push(params), answer));
 
-  const { page, pageErrors } = await visit(t, 'tasks', { path: '/' });
+  const { page } = await visit(t, 'tasks', { path: '/' });
   await page
     .getByRole('link', { name: /demo|ready/ })
     .first()
@@ -175,7 +173,6 @@ test('the task is the first message, and a place remembers its agent and model',
   await page.locator('details.more summary', { hasText: 'Claude Code · Strong model' }).waitFor();
   await page.getByRole('radio', { name: 'site on laptop' }).check();
   await page.locator('details.more summary', { hasText: 'Strong model' }).waitFor({ state: 'detached' });
-  assert.deepEqual(pageErrors, []);
 });
 
 test('shows each error at its field, in the words of the form’s labels', async (t) => {

@@ -18,7 +18,7 @@ const { service, hub, open, visit, startSession, openSettings, countSubscription
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
   const browser = service.addBrowser();
-  const { agent, page, context, pageErrors, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
+  const { agent, page, context, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
   await mockPushManager(context, browser.subscription);
   await page.goto(`${hub.url}/settings`);
   await turnOn(page);
@@ -48,7 +48,6 @@ test('notifies a browser while the page is hidden, and a click opens the session
   await page.getByRole('heading', { name: 'The notes', level: 1 }).waitFor();
   await page.waitForURL(`**${data.url}`);
   await chat.request().waitFor();
-  assert.deepEqual(pageErrors, []);
 });
 
 test('a session can be muted, and a device notified of requests only', async (t) => {
@@ -141,7 +140,7 @@ test('the example page and service worker of PROTOCOL-PUSH.md work', async (t) =
   });
   const { session, cli } = await liveSession(t, hub, { namespace: 'protocol', tag: 'demo', metadata: { name: 'The talk' } });
   const browser = service.addBrowser();
-  const { page, context, pageErrors } = await open(t);
+  const { page, context } = await open(t);
   await mockPushManager(context, browser.subscription);
   await page.goto(siteUrl);
   await page.evaluate('subscribe()');
@@ -153,7 +152,6 @@ test('the example page and service worker of PROTOCOL-PUSH.md work', async (t) =
   const { actions: _, ...shown } = await waitForNotification(page);
   assert.deepEqual(shown, payload);
   assert.deepEqual(await clickNotification(page), [`/sessions/${session.id}`]);
-  assert.deepEqual(pageErrors, []);
 });
 
 /** Serves these files, and forwards all other requests to the hub. */

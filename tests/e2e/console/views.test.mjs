@@ -46,7 +46,7 @@ async function measureMessages(page) {
 test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
   const id = await createSample(t, hub, 'views');
   for (const [size, device] of Object.entries(SIZES)) {
-    const { page, pageErrors } = await open(t, device);
+    const { page } = await open(t, device);
     await page.clock.setFixedTime(NOW);
     await routeDevices(page);
     await page.goto('/');
@@ -73,13 +73,12 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
         if (updatesScreens && screenshots.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
       });
     }
-    assert.deepEqual(pageErrors, []);
   }
 });
 
 test('axe finds no violation in the quick start', async (t) => {
   for (const [size, device] of Object.entries(SIZES)) {
-    const { page, pageErrors } = await open(t, device);
+    const { page } = await open(t, device);
     await page.clock.setFixedTime(NOW);
     await routeDevices(page);
     await page.goto(signInUrl(hub, 'views-empty'));
@@ -94,7 +93,6 @@ test('axe finds no violation in the quick start', async (t) => {
       ]);
       await saveScreenshot(page, 'quick-start-phone-light');
     }
-    assert.deepEqual(pageErrors, []);
   }
 });
 

@@ -40,8 +40,8 @@ export async function startBrowser(t, { whole = false } = {}) {
 }
 
 /**
- * Opens a page in a new browser context, isolated from all others. `pageErrors` collects the page's errors, including violations of
- * the Content-Security-Policy.
+ * Opens a page in a new browser context, isolated from all others. The test fails if a page of the context has an error, also a violation of
+ * the Content-Security-Policy. A test that expects errors empties `pageErrors`.
  * @param {{after: (step: () => unknown) => void, passed?: boolean}} t
  * @param {import('playwright-core').Browser} browser
  * @param {import('./hub.mjs').Hub} hub
@@ -58,14 +58,15 @@ export async function openPage(t, browser, hub, options = DESK) {
     for (const page of context.pages()) await page.unrouteAll({ behavior: 'ignoreErrors' });
     await context.unrouteAll({ behavior: 'ignoreErrors' });
     await context.close();
+    if (t.passed !== false) assert.deepEqual(pageErrors, []);
   });
-  const page = await context.newPage();
-  page.on('pageerror', (error) => pageErrors.push(String(error)));
-  page.on('console', (message) => {
+  context.on('weberror', (event) => pageErrors.push(String(event.error())));
+  context.on('console', (message) => {
     // Network errors are caused by the tests.
     if (message.type() === 'error' && !/Failed to load resource|WebSocket connection to|net::ERR_/.test(message.text()))
       pageErrors.push(message.text());
   });
+  const page = await context.newPage();
   return { page, context, pageErrors };
 }
 
