@@ -168,7 +168,7 @@ async function longOpenPage(t, namespace) {
     tag: '/code/c',
     metadata: { path: '/code/c', host: 'h', name: 'The talk' },
   });
-  const { page, context } = await open(t, { ...DESK, serviceWorkers: 'block' });
+  const { page, context, pageErrors } = await open(t, { ...DESK, serviceWorkers: 'block' });
   await page.addInitScript(() => {
     const now = performance.now.bind(performance);
     performance.now = () => now() + 60_000;
@@ -180,7 +180,11 @@ async function longOpenPage(t, namespace) {
     window.sameDocument = true;
   });
   const isSameDocument = () => page.evaluate(() => window.sameDocument === true);
-  return { session, cli, page, context, chat, isSameDocument };
+  /** Of the errors of the page, the test expects those of views that could not be loaded. */
+  const expectLoadErrors = () => {
+    for (const error of pageErrors.splice(0)) assert.match(error, /^Error: This view could not be loaded\./);
+  };
+  return { session, cli, page, context, chat, isSameDocument, expectLoadErrors };
 }
 
 /** Responds with 404 for matching files until the page is reloaded, like a hub after a deployment. */
@@ -193,7 +197,7 @@ async function simulateDeploy(page, pattern) {
 }
 
 test('offline, a view that cannot be loaded does not reload the page, and a retry online shows the view', async (t) => {
-  const { page, context, isSameDocument } = await longOpenPage(t, 'offline');
+  const { page, context, isSameDocument, expectLoadErrors } = await longOpenPage(t, 'offline');
   await context.setOffline(true);
   await page.getByText('You are offline.').waitFor();
   await page.getByRole('link', { name: 'Machines' }).click();
@@ -202,10 +206,11 @@ test('offline, a view that cannot be loaded does not reload the page, and a retr
   await context.setOffline(false);
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();
+  expectLoadErrors();
 });
 
 test('after a deployment, the page is reloaded if the file of a view is missing, and drafts are kept', async (t) => {
-  const { session, cli, page, chat, isSameDocument } = await longOpenPage(t, 'deployed');
+  const { session, cli, page, chat, isSameDocument, expectLoadErrors } = await longOpenPage(t, 'deployed');
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } } };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState });
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
@@ -226,10 +231,11 @@ test('after a deployment, the page is reloaded if the file of a view is missing,
   await waitForValue(chat.composer, 'A message that is not');
   await deny();
   await waitForValue(reason, 'Not now, as');
+  expectLoadErrors();
 });
 
 test('after a deployment, a page with attached files is reloaded once the files are removed', async (t) => {
-  const { page, isSameDocument } = await longOpenPage(t, 'attached');
+  const { page, isSameDocument, expectLoadErrors } = await longOpenPage(t, 'attached');
   await page.locator('input[type=file]').setInputFiles([{ name: 'notes.txt', mimeType: 'text/plain', buffer: Buffer.from('x') }]);
   const remove = page.getByRole('button', { name: 'Remove notes.txt' });
   await remove.waitFor();
@@ -243,6 +249,7 @@ test('after a deployment, a page with attached files is reloaded once the files 
   await page.getByRole('link', { name: 'Settings' }).click();
   await page.getByRole('heading', { name: 'Appearance' }).waitFor();
   assert.equal(await isSameDocument(), false);
+  expectLoadErrors();
 });
 
 test('neither a failed preload alone nor a highlighter that cannot be fetched, without which code stays plain, reloads the page', async (t) => {
