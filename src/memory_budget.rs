@@ -71,6 +71,13 @@ pub struct Reservation {
     bytes: usize,
 }
 
+/// A text of a response, and the memory that is reserved for it.
+#[derive(Debug)]
+pub struct ResponseText {
+    pub text: String,
+    pub reservation: Option<Reservation>,
+}
+
 /// The place of the one frame that waits for memory outside of wasm memory, released on drop.
 pub struct WaitingPlace(Arc<MemoryBudget>);
 

@@ -122,13 +122,23 @@ pub async fn show_request(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap("request", &found))
 }
 
+fn read_decision(request: &mut RoutedRequest) -> Result<Decision, ErrorResponse> {
+    request.refuse_null_body()?;
+    let DeviceBody { decision, .. } = request.take_json()?;
+    Ok(required("decision", decision)?)
+}
+
 /// `POST /api/devices/requests/:code`
 pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     let code = parse_code(&request)?;
-    request.hub.find_device_request(&code).await?;
-    request.refuse_null_body()?;
-    let DeviceBody { decision, .. } = request.take_json()?;
-    let is_approved = required("decision", decision)? == Decision::Approve;
+    let is_approved = match read_decision(&mut request) {
+        Ok(decision) => decision == Decision::Approve,
+        Err(error) => {
+            // An unknown code comes before an invalid body.
+            request.hub.find_device_request(&code).await?;
+            return Err(error);
+        }
+    };
     let decided = request.hub.decide_device_request(&code, is_approved, request.credential_value()).await;
     request.refuse_revoked()?;
     acknowledge(decided)

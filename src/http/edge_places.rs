@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::history::HistoryRequest;
 use crate::hub::core::error::Error;
-use crate::hub::write::large::ResponseText;
-use crate::memory_budget::lock;
+use crate::memory_budget::{ResponseText, lock};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;

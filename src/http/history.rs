@@ -4,7 +4,7 @@ use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::Reply;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::write::large::ResponseText;
+use crate::memory_budget::ResponseText;
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};

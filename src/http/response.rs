@@ -7,9 +7,8 @@ use http::{HeaderValue, StatusCode, header};
 
 use super::error::ErrorResponse;
 use crate::hub::core::error::Error;
-use crate::hub::write::large::ResponseText;
 use crate::limits::MAX_UNRESERVED_BYTES;
-use crate::memory_budget::Reservation;
+use crate::memory_budget::{Reservation, ResponseText};
 use crate::model::json::Json;
 
 pub type Response = http::Response<Bytes>;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::storage_keys::{LAST_DB_STALL, LAST_TICK, deadline_key, kept_requests_key};
-use crate::hub::write::large;
+use crate::hub::sessions::load::state_if_pending;
 use crate::limits::SESSION_TIMEOUT_MS;
 use crate::model::owner::Owner;
 
@@ -97,7 +97,7 @@ impl Hub {
     /// Cancels the pending requests of sessions that have been inactive for too long.
     async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
-            let canceled = self.with_field(&id, large::state_if_pending, |turn, stored| {
+            let canceled = self.with_field(&id, state_if_pending, |turn, stored| {
                 // The session keeps its requests if it is active again, or if its requests have a new deadline.
                 if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
                     turn.cancel_pending(&id, stored)?;

@@ -20,11 +20,11 @@ use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::log::{log_error, write_line};
 use super::object::{SocketKind, metrics_response};
-use super::settings::{self, AUTH_RATE_LIMIT};
+use super::settings;
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
 use crate::auth::token::{Credential, VerifiedToken};
-use crate::http::authentication::{Authentication, rate_limit_key};
+use crate::http::authentication::Authentication;
 use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
@@ -221,18 +221,6 @@ impl IncomingRequest {
             }
         };
         Ok(convert::to_js_response(&response))
-    }
-
-    /// Counts a request of this client address. Returns a 429 response if there were too many. Requests with another `prefix` are
-    /// counted separately.
-    async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
-        let key = prefix.to_owned() + &rate_limit_key(&self.head.client);
-        if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)
-            && !limiter.limit(key).await?.success
-        {
-            return Ok(Some(convert::to_js_error(ErrorResponse::rate_limited(60))));
-        }
-        Ok(None)
     }
 
     /// Forwards a WebSocket request. `expires_at` is when its token expires.

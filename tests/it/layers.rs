@@ -15,7 +15,7 @@ use std::sync::LazyLock;
 /// exists.
 const USES: &str = "
     auth              -> model
-    http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace hub::write limits memory_budget model push store wire
+    http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
     hub               -> hub::core hub::core::namespace hub::core::ports model store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model store wire
@@ -62,7 +62,7 @@ const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::core::error", "hub/core", "effect error"),
     ("hub::core::local_ids", "hub/core", "local_ids"),
     ("hub::core::memory", "hub/core", "memory"),
-    ("hub::turn", "hub/events", "log publish stream"),
+    ("hub::turn", "hub/events", "log publish"),
     ("hub::turn", "hub/push", "notify"),
     ("hub::turn", "hub", "local_ids"),
     ("hub::write", "hub/events", "replay"),

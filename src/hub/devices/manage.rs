@@ -24,7 +24,7 @@ const REVOKED: (u16, &str) = (4401, "The token was revoked");
 /// A new code, the id of the device that will use it, and when the code expires.
 pub type NewCode = (Code, String, u64);
 
-/// Creates a code with an unusedselector from a random secret.
+/// Creates a code with an unused selector from a random secret.
 pub async fn create_code(
     db: &dyn Database,
     pairing: &NewPairing<'_>,

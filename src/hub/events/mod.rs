@@ -7,5 +7,4 @@
 pub mod log;
 pub mod publish;
 pub mod replay;
-pub mod stream;
 pub mod subscribers;

@@ -16,8 +16,10 @@ use crate::hub::core::sessions::evictions::{CurrentRead, Key};
 use crate::hub::core::sessions::tags::Tags;
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::hub::write::large::{GetField, ResponseText, incomplete_value, session_segments};
+use crate::hub::write::large::{incomplete_value, session_segments};
 use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};
+use crate::memory_budget::ResponseText;
+use crate::model::agent_state;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::large::InlineOrLarge;
 use crate::model::namespace::Namespace;
@@ -54,6 +56,31 @@ impl RelatedRows {
                 messages::select_todo_candidates(namespace, id, 1, MAX_SAFE_INTEGER),
             ],
         }
+    }
+}
+
+pub(in crate::hub) struct FieldValue<'a> {
+    pub stored: &'a InlineOrLarge,
+    pub version: u64,
+}
+
+/// Returns a versioned field of a session.
+pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
+
+pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
+    FieldValue { stored: &s.metadata, version: s.metadata_version }
+}
+
+/// Returns the agent state without the completed requests.
+pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
+    FieldValue { stored: &s.agent_state, version: s.agent_state_version }
+}
+
+/// Returns the agent state like [`agent_state()`]; null if no request is pending, so that a large state is not read in vain.
+pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
+    match agent_state::count_pending(s.agent_state.json()) {
+        0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
+        _ => agent_state(s),
     }
 }
 

@@ -12,9 +12,9 @@ use crate::hub::core::sessions::evictions::{Key, ReadTicket};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load::RelatedRows;
+use crate::hub::sessions::load::{self, RelatedRows};
 use crate::hub::turn::Turn;
-use crate::hub::write::large::{self, incomplete_value};
+use crate::hub::write::large::incomplete_value;
 use crate::log::{Level, LogLine};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
@@ -29,7 +29,7 @@ impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
     /// `old`, because the CLI that serves `new` does not know them.
     pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
-        match self.with_field(old, large::state_if_pending, |turn, stored| turn.cancel_pending(old, stored)).await {
+        match self.with_field(old, load::state_if_pending, |turn, stored| turn.cancel_pending(old, stored)).await {
             // A deleted session needs no merge.
             Err(Error::NotFound(_)) => return Ok(()),
             canceled => canceled?,

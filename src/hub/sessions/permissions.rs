@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::sessions::load::state_if_pending;
 use crate::hub::turn::Turn;
-use crate::hub::write::large::state_if_pending;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
 use crate::model::json::Json;
 use crate::model::method::Method;

@@ -10,8 +10,8 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
+use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
-use crate::hub::write::large;
 use crate::hub::write::lookups::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::event::Event;
@@ -62,7 +62,7 @@ impl Hub {
         if !may_reopen(&self.turn()) {
             return Ok(None);
         }
-        self.with_field(id, large::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
+        self.with_field(id, load::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
@@ -75,7 +75,7 @@ impl Hub {
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, large::state_if_pending, |turn, stored| {
+        self.with_field(id, load::state_if_pending, |turn, stored| {
             match cause {
                 EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {
                     if turn.liveness.request_end(&owner) {
@@ -97,7 +97,7 @@ impl Hub {
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, large::state_if_pending, |turn, stored| {
+        self.with_field(id, load::state_if_pending, |turn, stored| {
             if !turn.liveness.is_expired(&owner) {
                 return Ok(());
             }

@@ -8,8 +8,8 @@ use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
+use crate::hub::sessions::load::{self, GetField};
 use crate::hub::turn::Turn;
-use crate::hub::write::large::{self, GetField};
 use crate::limits::MAX_CONTENT_BYTES;
 use crate::model::agent_state::AgentState;
 use crate::model::json::Json;
@@ -18,7 +18,7 @@ use crate::model::session::fit_metadata;
 use crate::model::text_parts::TextParts;
 
 fn field_getter(field: VersionedField) -> GetField {
-    if field == VersionedField::AgentState { large::agent_state } else { large::metadata }
+    if field == VersionedField::AgentState { load::agent_state } else { load::metadata }
 }
 
 /// Converts a value of a field to the text that CLIs receive.

@@ -8,44 +8,12 @@ use serde::Serialize;
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::sessions::cached_session::{CachedSession, Committed, HubQueue};
-use crate::memory_budget::Reservation;
+use crate::memory_budget::ResponseText;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
 use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
 use crate::model::machine::Machine;
-use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
-
-#[derive(Debug)]
-pub struct ResponseText {
-    pub text: String,
-    pub reservation: Option<Reservation>,
-}
-
-pub(in crate::hub) struct FieldValue<'a> {
-    pub stored: &'a InlineOrLarge,
-    pub version: u64,
-}
-
-/// Returns a versioned field of a session.
-pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
-
-pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
-    FieldValue { stored: &s.metadata, version: s.metadata_version }
-}
-
-/// Returns the agent state without the completed requests.
-pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
-    FieldValue { stored: &s.agent_state, version: s.agent_state_version }
-}
-
-/// Returns the agent state like [`agent_state()`]; null if no request is pending, so that a large state is not read in vain.
-pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
-    match agent_state::count_pending(s.agent_state.json()) {
-        0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
-        _ => agent_state(s),
-    }
-}
 
 /// A segment of a JSON text before its large values are read.
 pub(in crate::hub) struct Segment {

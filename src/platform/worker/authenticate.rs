@@ -9,8 +9,11 @@ use wasm_bindgen_futures::JsFuture;
 use web_sys::{Request, RequestInit, Response};
 
 use super::{IncomingRequest, MAX_AUTH_BODY_BYTES, Result, ServedResponse};
+use crate::http::authentication::rate_limit_key;
 use crate::http::edge::Action;
+use crate::http::error::ErrorResponse;
 use crate::platform::convert;
+use crate::platform::settings::AUTH_RATE_LIMIT;
 use crate::platform::time::now;
 
 impl IncomingRequest {
@@ -51,6 +54,18 @@ impl IncomingRequest {
             _ => edge.authentication.sign_in(&body, now()).await,
         };
         Ok(convert::to_js_response(&response))
+    }
+
+    /// Counts a request of this client address. Returns a 429 response if there were too many. Requests with another `prefix` are
+    /// counted separately.
+    pub(super) async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
+        let key = prefix.to_owned() + &rate_limit_key(&self.head.client);
+        if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)
+            && !limiter.limit(key).await?.success
+        {
+            return Ok(Some(convert::to_js_error(ErrorResponse::rate_limited(60))));
+        }
+        Ok(None)
     }
 
     async fn forward_answer(&self, namespace: &str, body: &[u8]) -> Result<Response> {
