@@ -207,3 +207,14 @@ test('the programs that git runs do not have the access token, nor do the proces
   const { hostPid } = hub.sessions.get(spawned.sessionId).metadata;
   assert.ok(!readFileSync(`/proc/${hostPid}/environ`, 'utf8').includes(TOKEN));
 });
+
+test('a program whose output nobody reads any more still ends its session', async (t) => {
+  const fixture = await hubAndFolders(t);
+  const { child, exit, ids } = await startAgent(t, fixture);
+  child.stdout.destroy();
+  child.stderr.destroy();
+  // Logs that the program stops.
+  child.kill('SIGTERM');
+  assert.deepEqual(await exit, [0, null]);
+  assert.equal(fixture.hub.sessions.get(ids.session).active, false);
+});

@@ -55,6 +55,8 @@ import { forgetToken, isTokenRefused, signIn } from './sign-in.mjs';
 
 /** @param {Program} program */
 export function runProgram(program) {
+  // Nobody may read the output any more, such as a machine that was killed. The session is still ended at the hub.
+  for (const output of [process.stdout, process.stderr]) output.on('error', () => {});
   main(program).then(
     () => process.exit(),
     (error) => {
