@@ -4,7 +4,7 @@
 // 3. wasm-opt optimises the wasm of a release build.
 // 4. esbuild bundles the bindings with the entry module (src/platform/entry.js).
 
-import { existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { homedir } from 'node:os';
 import path from 'node:path';
 import { pathToFileURL } from 'node:url';
@@ -57,6 +57,7 @@ export async function compile(optimize, update, { root = ROOT, target = CARGO_TA
   const profile = optimize ? PROFILES.release : PROFILES.dev;
   const features = isObserved ? [] : ['--features', 'unobserved'];
   const options = ['--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target, ...features];
+  forgetOtherSources(path.join(target, WASM, profile), root);
   const args = optimize ? ['rustc', '--config', withoutLocalPaths(), ...options, '--', `-Cmetadata=${SYMBOL_SALT}`] : ['build', ...options];
   await run('cargo', args, {
     cwd: root,
@@ -64,6 +65,20 @@ export async function compile(optimize, update, { root = ROOT, target = CARGO_TA
     onLine: cargoProgress(update),
   });
   return path.join(target, WASM, profile, WASM_FILE);
+}
+
+/**
+ * Makes cargo compile again if the folder has the wasm of another clone. The file of a cdylib has the same name for all clones, and cargo
+ * takes it as its own if the sources of this clone have not changed since this clone was compiled.
+ * @param {string} folder of the compiled crates
+ * @param {string} root of the sources
+ */
+export function forgetOtherSources(folder, root) {
+  const origin = path.join(folder, 'compiled-from');
+  if (existsSync(origin) && readFileSync(origin, 'utf8') === root) return;
+  rmSync(path.join(folder, 'deps', WASM_FILE), { force: true });
+  mkdirSync(folder, { recursive: true });
+  writeFileSync(origin, root);
 }
 
 /**

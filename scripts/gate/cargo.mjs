@@ -1,6 +1,11 @@
 // Runs cargo, and the native tests.
 
+import path from 'node:path';
 import { run } from '../lib/run.mjs';
+import { CARGO_TARGET_DIR } from '../build/worker.mjs';
+
+/** The option for linters: in a folder of their own, they do not wait for cargo's lock of the tests' build. */
+export const CHECK_TARGET_DIR = ['--target-dir', path.join(CARGO_TARGET_DIR, 'check')];
 
 /**
  * @param {import('./phases.mjs').Report} report

@@ -9,13 +9,13 @@ import { CRATE_INPUTS } from '../build/build.mjs';
 import { CONSOLE_INPUTS, checkConsoleTypes, checkJavaScriptTypes } from '../build/console.mjs';
 import { UserError } from '../lib/errors.mjs';
 import { nodeBinary } from '../lib/node.mjs';
-import { npm } from '../lib/npm.mjs';
 import { inProject } from '../lib/paths.mjs';
 import { buildPrevious, findPreviousCommit } from '../build/previous.mjs';
 import { run } from '../lib/run.mjs';
+import { ensureToolchain } from '../build/setup.mjs';
 import { LOCAL_COMMAND_ENV } from '../product/hub/wrangler.mjs';
 import { buildConsoleWithinBudget, buildWithinBudget } from './budgets.mjs';
-import { cargo, runNativeTests } from './cargo.mjs';
+import { cargo, CHECK_TARGET_DIR, runNativeTests } from './cargo.mjs';
 import {
   CLIS,
   CLI_TEST_INPUTS,
@@ -38,11 +38,9 @@ const WASM = 'wasm32-unknown-unknown';
  */
 const CONCURRENCY = { pure: 2, runtime: 3, browser: 2 };
 
-/** The test that needs the worker of the previous commit. */
+/** The check that builds the worker of the previous commit, and the test that needs it. */
+const PREVIOUS_WORKER = 'Worker of the previous commit';
 const SKEW_TEST = 'tests/e2e/skew.test.mjs';
-
-/** The test that installs the npm packages. */
-const PACKAGES_TEST = 'tests/e2e/packages.test.mjs';
 
 /**
  * The end-to-end tests of `npm run test:long`: they wait for real clocks, measure memory and costs, start dozens of processes, or need
@@ -86,36 +84,12 @@ const AGENTS_IN_BROWSER = ['claude', 'opencode'];
 /** @type {ProjectCheck[]} */
 export const CHECKS = [
   {
-    title: 'Rust format',
-    phase: 'build',
-    parts: ['rust'],
-    inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'rustfmt.toml', 'tools/bind'],
-    run: async (report) => {
-      await cargo(report, ['fmt', '--check']);
-      await cargo(report, ['fmt', '--check', '--manifest-path', 'tools/bind/Cargo.toml']);
-    },
-  },
-  {
-    title: 'Clippy, host',
-    phase: 'build',
-    parts: ['rust'],
-    inputs: [...NATIVE_INPUTS, 'clippy.toml'],
-    run: (report) => cargo(report, ['clippy', '--locked', '--all-targets', '--', '-D', 'warnings']),
-  },
-  {
     title: 'Native tests, build',
     phase: 'build',
+    tools: ensureToolchain,
     parts: ['rust'],
     inputs: NATIVE_INPUTS,
     run: (report) => cargo(report, ['test', '--locked', '--no-run']),
-  },
-  {
-    title: 'Native tests',
-    phase: 'pure',
-    after: ['Native tests, build'],
-    parts: ['rust'],
-    inputs: [...NATIVE_INPUTS, 'migrations'],
-    run: (report) => runNativeTests(report),
   },
   {
     title: 'Wasm build and size',
@@ -125,22 +99,59 @@ export const CHECKS = [
     run: buildWithinBudget,
   },
   {
+    title: 'Clippy, host',
+    phase: 'build',
+    tools: ensureToolchain,
+    parts: ['rust'],
+    inputs: [...NATIVE_INPUTS, 'clippy.toml'],
+    run: (report) => cargo(report, ['clippy', ...CHECK_TARGET_DIR, '--locked', '--all-targets', '--', '-D', 'warnings']),
+  },
+  {
+    title: PREVIOUS_WORKER,
+    phase: 'build',
+    parts: ['e2e'],
+    inputs: [],
+    skipReason: skipReasonWithoutPreviousCommit,
+    run: buildPreviousWorker,
+  },
+  {
     title: 'Clippy, wasm',
     phase: 'build',
+    tools: ensureToolchain,
     parts: ['rust'],
     inputs: [...CRATE_INPUTS, 'clippy.toml'],
-    run: (report) => cargo(report, ['clippy', '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
+    run: (report) => cargo(report, ['clippy', ...CHECK_TARGET_DIR, '--locked', '--target', WASM, '--lib', '--', '-D', 'warnings']),
   },
   {
     // Documented for the target wasm, because only the wasm build has the module `platform`.
     title: 'Rust documentation',
     phase: 'build',
+    tools: ensureToolchain,
     parts: ['rust'],
     inputs: CRATE_INPUTS,
     run: (report) =>
-      cargo(report, ['doc', '--locked', '--no-deps', '--document-private-items', '--lib', '--target', WASM], {
+      cargo(report, ['doc', ...CHECK_TARGET_DIR, '--locked', '--no-deps', '--document-private-items', '--lib', '--target', WASM], {
         RUSTDOCFLAGS: '-D warnings',
       }),
+  },
+  {
+    title: 'Rust format',
+    phase: 'build',
+    tools: ensureToolchain,
+    parts: ['rust'],
+    inputs: [...CRATE_INPUTS, 'tests/it', 'fuzz/src', 'rustfmt.toml', 'tools/bind'],
+    run: async (report) => {
+      await cargo(report, ['fmt', '--check']);
+      await cargo(report, ['fmt', '--check', '--manifest-path', 'tools/bind/Cargo.toml']);
+    },
+  },
+  {
+    title: 'Native tests',
+    phase: 'pure',
+    after: ['Native tests, build'],
+    parts: ['rust'],
+    inputs: [...NATIVE_INPUTS, 'migrations'],
+    run: (report) => runNativeTests(report),
   },
   {
     title: 'Web console build and size',
@@ -193,30 +204,12 @@ export const CHECKS = [
   ),
   nodeTests(
     {
-      title: 'Version skew',
-      ...HUB_TESTS,
-      inputs: E2E_INPUTS,
-      skipReason: skipReasonWithoutPreviousCommit,
-      prepare: buildPreviousWorker,
-    },
-    () => [SKEW_TEST],
-  ),
-  nodeTests(
-    {
       title: 'End-to-end tests',
       ...HUB_TESTS,
-      inputs: [...E2E_INPUTS, 'bench'],
+      after: [...HUB_TESTS.after, PREVIOUS_WORKER],
+      inputs: [...E2E_INPUTS, 'bench', 'CHANGELOG.md', 'LICENSE'],
     },
-    () => testFiles('tests/e2e').filter((file) => ![SKEW_TEST, PACKAGES_TEST, ...LONG_TESTS].includes(file)),
-  ),
-  nodeTests(
-    {
-      title: 'npm packages',
-      ...HUB_TESTS,
-      inputs: [...E2E_INPUTS, 'CHANGELOG.md', 'LICENSE'],
-      skipReason: skipReasonWithoutRegistry,
-    },
-    () => [PACKAGES_TEST],
+    () => testFiles('tests/e2e').filter((file) => !LONG_TESTS.includes(file) && (file !== SKEW_TEST || !skipReasonWithoutPreviousCommit())),
   ),
   nodeTests(
     {
@@ -349,17 +342,6 @@ async function dryRunDeployment({ addLine }) {
 function skipReasonWithoutBrowser() {
   if (findBrowser() || process.env.REQUIRE_BROWSER) return undefined;
   return 'Chromium was not found. On Debian: apt-get install chromium; otherwise set CHROMIUM=PATH.';
-}
-
-/** Returns why the packages cannot be installed. With REQUIRE_PACKAGES, the check is not skipped, but fails. */
-async function skipReasonWithoutRegistry() {
-  if (process.env.REQUIRE_PACKAGES) return undefined;
-  try {
-    await npm(['view', 'wrangler', 'version']);
-    return undefined;
-  } catch {
-    return 'npm cannot reach its registry.';
-  }
 }
 
 function agentTests() {

@@ -30,7 +30,8 @@ const MAX_FLAKY = 3;
  * @typedef {object} Check
  * @property {string} title
  * @property {keyof typeof PHASES} phase
- * @property {string[]} [after] the titles of the checks of the phase `build` that must pass before this check
+ * @property {string[]} [after] the titles of the checks of the phase `build` that must pass, or be skipped, before this check
+ * @property {() => Promise<void>} [tools] installs what the check needs. If that fails, the run ends
  * @property {() => string | undefined | Promise<string | undefined>} [skipReason] returns why the check cannot run on this computer.
  *   Called at the start, so that it can install tools for the check during the phase `build`. Must not reject
  * @property {(report: Report) => Promise<TestRun | void>} run throws if the check fails, except for failed tests
@@ -81,10 +82,13 @@ export async function runChecks(checks, { verbose }) {
   const results = new Map();
   const skipReasons = new Map(checks.map((check) => [check.title, check.skipReason?.()]));
   const runUnlessSkipped = async (/** @type {Check} */ check) => {
-    const isUnmet = (title) => results.has(title) && results.get(title).state !== 'passed';
+    const isUnmet = (title) => results.has(title) && !['passed', 'skipped'].includes(results.get(title).state);
     if (check.after?.some(isUnmet)) return { ...NOT_STARTED, state: /** @type {const} */ ('not run') };
     const reason = await skipReasons.get(check.title);
-    if (reason === undefined) return runCheck(check, verbose);
+    if (reason === undefined) {
+      await check.tools?.();
+      return runCheck(check, verbose);
+    }
     printAbove(`  ${yellow('!')} Skipped: ${check.title}. ${reason}`);
     return { ...NOT_STARTED, state: /** @type {const} */ ('skipped'), reason };
   };

@@ -54,10 +54,11 @@ const BROKEN = /panicked at|^Errors of the page:/m;
  * @param {number} options.concurrency how many files run at a time
  * @param {(state: string) => void} options.setProgress
  * @param {(line: string) => void} options.addLine called for each line of output
+ * @param {(line: string) => void} options.addResult called for each reason for which tests were skipped
  * @param {Record<string, string>} [options.env] added to the environment of the tests
  * @returns {Promise<TestRun>}
  */
-export async function runTestFiles(files, { concurrency, setProgress, addLine, env = {} }) {
+export async function runTestFiles(files, { concurrency, setProgress, addLine, addResult, env = {} }) {
   if (files.length === 0) throw new UserError('There are no test files.');
   const durations = readDurations();
   const ordered = files.toSorted((one, other) => (durations[other] ?? Infinity) - (durations[one] ?? Infinity) || 0);
@@ -69,9 +70,11 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
   const outputs = new Map();
   /** @type {Set<string>} */
   const brokenFiles = new Set();
+  /** @type {Set<string>} */
+  const skipReasons = new Set();
   const logs = logFolder();
   const log = (file, text) => appendFileSync(path.join(logs, `${file.replaceAll('/', ' ') || 'other'}.log`), text);
-  const handleEvent = ({ type, file: absolute, title, ms, error, text, isSlow }) => {
+  const handleEvent = ({ type, file: absolute, title, ms, error, text, isSlow, reason }) => {
     const file = absolute === undefined ? '' : path.relative(ROOT, absolute).replaceAll('\\', '/');
     if (type === 'output') {
       log(file, text);
@@ -81,8 +84,10 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
       if (file !== '') lines.forEach((line) => addLine(line));
     } else if (type === 'end') durations[file] = Math.round(ms);
     else if (type === 'pause') result.pauseMs = ms;
-    else if (type === 'skipped') result.skipped += 1;
-    else if (type === 'passed' || type === 'failed') {
+    else if (type === 'skipped') {
+      result.skipped += 1;
+      if (reason) skipReasons.add(`Skipped: tests of ${file}. ${reason}`);
+    } else if (type === 'passed' || type === 'failed') {
       const line = `${type === 'passed' ? '✔' : '✖'} ${file} ${title} (${Math.round(ms)} ms)`;
       addLine(line);
       log(file, `${line}\n${error ? `${error}\n` : ''}`);
@@ -114,6 +119,7 @@ export async function runTestFiles(files, { concurrency, setProgress, addLine, e
     env: { ...LOCAL_COMMAND_ENV, NODE_COMPILE_CACHE: COMPILE_CACHE, TEST_SLOWNESS: slowness.toFixed(2), ...env },
   });
   writeDurations(durations);
+  skipReasons.forEach((line) => addResult(line));
   result.passedFiles = files.filter((file) => states.get(file)?.every((state) => state === 'passed') && !states.has(''));
   for (const failure of result.failures) failure.isSlow &&= !brokenFiles.has(failure.file);
   return result;

@@ -65,9 +65,11 @@ for await (const { type, data } of run({ files, concurrency, execArgv: [`--test-
   else if (type === 'test:fail' && details.error.failureType !== 'subtestsFailed') {
     const failure = { title: titleOf(key, name), error: textOf(details.error), isSlow: isSlow(key, details.error, tags) };
     print({ type: 'failed', file, ms: details.duration_ms, ...failure });
-  } else if (type === 'test:pass' && details.type !== 'suite') {
+  } else if (type === 'test:pass') {
+    // Of a skipped suite, no test is reported.
     const { skip } = /** @type {any} */ (data);
-    print({ type: skip === undefined ? 'passed' : 'skipped', file, title: titleOf(key, name), ms: details.duration_ms });
+    if (skip !== undefined) print({ type: 'skipped', file, title: titleOf(key, name), reason: skip === true ? undefined : skip });
+    else if (details.type !== 'suite') print({ type: 'passed', file, title: titleOf(key, name), ms: details.duration_ms });
   }
 }
 print({ type: 'pause', ms: pauses.max / 1e6 });

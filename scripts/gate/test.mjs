@@ -8,7 +8,8 @@ import { main, UsageError } from '../lib/errors.mjs';
 import { hasPassed, keysOf, recordPassed } from './passes.mjs';
 import { REPEATED_PHASES, runChecks, summarize } from './phases.mjs';
 import { committedTree, logFolder, readRuns, recordRun } from './runs.mjs';
-import { setup } from '../build/setup.mjs';
+import { ensureToolchain, setup } from '../build/setup.mjs';
+import { runParallel } from '../lib/run.mjs';
 
 const USAGE = `Usage: npm test -- [options]
 
@@ -34,7 +35,8 @@ skipped; with REQUIRE_BROWSER=1, REQUIRE_AGENTS=1 and REQUIRE_PREVIOUS=1 they fa
 await main(async () => {
   const options = parseOptions(process.argv.slice(2));
   const started = Date.now();
-  await setup();
+  // The keys of the passes have the compiler's version.
+  await ensureToolchain();
   const planned = planChecks(options);
   const due = planned.filter(({ names }) => names.length > 0);
   if (planned.length === 0) throw new UsageError('No check matches both --only and --file.', 'Leave one of the two out.');
@@ -44,7 +46,8 @@ await main(async () => {
   const tree = isWhole(options) ? committedTree() : undefined;
   const earlier = tree && readRuns().findLast((run) => run.tree === tree);
   if (earlier) console.log(`  This commit has passed already, at ${earlier.at}. With --changed, nothing is repeated.`);
-  const results = await runChecks(due, options);
+  const withTools = due.map((check) => ({ tools: setup, ...check }));
+  const [results] = await runParallel(() => runChecks(withTools, options), setup);
   const ms = Date.now() - started;
   const { isGreen, passed, flaky } = summarize(results, ms);
   if (!isGreen || flaky.length > 0) console.log(`What each test file printed: ${logFolder()}`);

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
@@ -20,7 +20,7 @@ import { buildPrevious, findPreviousCommit } from '../build/previous.mjs';
 import { cargoProgress, formatDuration, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
-import { adaptBindings } from '../build/worker.mjs';
+import { adaptBindings, forgetOtherSources } from '../build/worker.mjs';
 import { isProjectWarning } from '../product/hub/wrangler.mjs';
 
 test('packages are not installed through a link to the packages of another project', (t) => {
@@ -240,15 +240,35 @@ test('without the history of git, the test of version skew is skipped, and fails
     }
   };
   t.after(() => set({ PREVIOUS_COMMIT, REQUIRE_PREVIOUS, GIT_DIR }));
-  const { skipReason } = CHECKS.find(({ title }) => title === 'Version skew');
+  const { skipReason } = CHECKS.find(({ title }) => title === 'Worker of the previous commit');
+  const hasSkewTest = () =>
+    CHECKS.find(({ title }) => title === 'End-to-end tests')
+      .files()
+      .includes('tests/e2e/skew.test.mjs');
   set({ PREVIOUS_COMMIT: undefined, REQUIRE_PREVIOUS: undefined, GIT_DIR: path.join(tmpdir(), 'no-such-folder') });
   assert.match(await skipReason(), /previous commit/);
+  assert.equal(hasSkewTest(), false);
   set({ REQUIRE_PREVIOUS: '1' });
   assert.equal(skipReason(), undefined);
+  assert.equal(hasSkewTest(), true);
   await assert.rejects(
     buildPrevious(() => {}),
     (error) => error instanceof UserError && /previous commit/.test(error.message),
   );
+});
+
+test('the wasm of another clone is compiled again, and that of this clone is not', (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'hub-target-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const wasm = path.join(folder, 'deps', 'session_gateway_hub.wasm');
+  const isKept = (root) => {
+    forgetOtherSources(folder, root);
+    const isThere = existsSync(wasm);
+    writeFileSync(wasm, '');
+    return isThere;
+  };
+  mkdirSync(path.dirname(wasm));
+  assert.deepEqual(['/one', '/one', '/other', '/one', '/one'].map(isKept), [false, true, false, false, true]);
 });
 
 test('the previous version is the newest tag with another worker, else the commit before the last change', (t) => {

@@ -69,6 +69,27 @@ test('a failure does not end the run, but a check does not run if a build that i
   assert.ok(!order.includes('use begins'));
 });
 
+test('a check runs although a build that it could use was skipped', async () => {
+  const { check } = makeRecorder();
+  const skipReason = () => 'There is no previous commit.';
+  const results = await runChecks([check('build', 'build', { skipReason }), check('use', 'runtime', { after: ['build'] })], OPTIONS);
+  assert.deepEqual(states(results), { build: 'skipped', use: 'passed' });
+});
+
+test('a check waits for its tools, and the run ends if they cannot be installed', async () => {
+  const { order, check } = makeRecorder();
+  const tools = async () => {
+    await new Promise(setImmediate);
+    order.push('installed');
+  };
+  const checks = [
+    { ...check('a', 'build'), tools },
+    { ...check('b', 'pure'), tools: () => Promise.reject(new UserError('npm is offline.')) },
+  ];
+  await assert.rejects(runChecks([...checks, check('c', 'runtime')], OPTIONS), { message: 'npm is offline.' });
+  assert.deepEqual(order, ['installed', 'a begins', 'a ends']);
+});
+
 test('a failed test of the runtime runs again at the end, and is flaky if its file then passes', async () => {
   const { order, check } = makeRecorder();
   const failures = [failureOf('late.mjs', 'is late'), failureOf('wrong.mjs', 'is wrong')];

@@ -14,6 +14,8 @@ const FILES = {
   'a-crash.mjs': "throw new Error('boom');",
   'an-exit.mjs': "import { test } from 'node:test'; test('passes', () => {}); process.on('exit', () => { process.exitCode = 3; });",
   'the-last.mjs': "import { test } from 'node:test'; test('passes', () => {}); test.skip('is skipped', () => {});",
+  'a-skip.mjs':
+    "import { describe, test } from 'node:test'; describe('suite', { skip: 'No npm.' }, () => test('fails', () => assert.ok(0)));",
 };
 
 /** Runs files of tests, and returns the events of the test program. @param {Record<string, string>} contents by name */
@@ -43,7 +45,8 @@ test('a failed test, a failed hook, a crash and an exit code are failures of the
     'an-exit.mjs: an-exit.mjs',
   ]);
   assert.deepEqual(resultsOf('passed').sort(), ['a-hook.mjs: passes', 'an-exit.mjs: passes', 'the-last.mjs: passes']);
-  assert.deepEqual(resultsOf('skipped'), ['the-last.mjs: is skipped']);
+  assert.deepEqual(resultsOf('skipped'), ['the-last.mjs: is skipped', 'a-skip.mjs: suite']);
+  assert.equal(events.find(({ title }) => title === 'suite').reason, 'No npm.');
 });
 
 const SLOW_FILE = `import { describe, test } from 'node:test';

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { createHash, randomBytes } from 'node:crypto';
+import http from 'node:http';
 import { after, test } from 'node:test';
 import { eventually } from '../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../scripts/product/clients/cli.mjs';
@@ -118,6 +119,8 @@ test('10,000 log lines contain no token, content, query string, title or name', 
   const [title, text, tag, query, agentName, path, body, accessToken, endpoint, file, namespace, ...rest] = secrets;
   const { session, cli } = await liveSession(t, hub, { tag, namespace, metadata: { path, host: agentName } });
   const web = hub.web(namespace);
+  web.agent = new http.Agent({ keepAlive: true });
+  t.after(() => web.agent.destroy());
   await web.patch(`/api/sessions/${session.id}`, { name: title });
   await cli.sendMessage(session.id, text);
   const jwt = (await web.post('/api/auth', { accessToken: hub.token(namespace) })).body.token;

@@ -14,7 +14,7 @@ import { startHub } from './lib/hub.mjs';
 import { streamUpload } from './lib/upload.mjs';
 
 const MB = 1024 * 1024;
-const hub = await startHub({ after }, { vars: { MAX_UPLOAD_MB: '200' } });
+const hub = await startHub({ after }, { vars: { MAX_UPLOAD_MB: '64' } });
 
 /** Starts a session whose CLI computes the digest of a file in chunks. `calls` has the params of all calls, without content. */
 async function chunkSession(t, tag, /** @type {{answer?: (params: any) => unknown}} */ { answer = () => ({ success: true }) } = {}) {
@@ -38,16 +38,16 @@ async function digestOf(file) {
   return hash.digest('hex');
 }
 
-test('200 MB reach the example agent unchanged, and a file above the limit leaves nothing behind', async (t) => {
+test('64 MB reach the example agent unchanged, and a file above the limit leaves nothing behind', async (t) => {
   const [dir, home] = [temporaryFolder(t), temporaryFolder(t)];
   const agent = await startAgent(t, hub, { dir, home, args: ['--no-machine'] });
   const route = `/api/sessions/${agent.sessionId}/upload`;
-  const { status, body, digest } = await streamUpload(hub, route, { size: 200 * MB });
+  const { status, body, digest } = await streamUpload(hub, route, { size: 64 * MB });
   assert.equal(status, 200, JSON.stringify(body));
-  assert.deepEqual([body.success, body.size], [true, 200 * MB]);
+  assert.deepEqual([body.success, body.size], [true, 64 * MB]);
   assert.equal(await digestOf(body.path), digest);
 
-  const tooLarge = await streamUpload(hub, route, { size: 200 * MB + 1 });
+  const tooLarge = await streamUpload(hub, route, { size: 64 * MB + 1 });
   assert.deepEqual([tooLarge.status, tooLarge.body.code], [413, 'too_large']);
   const deleted = await hub.web().post(`${route}/delete`, { path: body.path });
   assert.deepEqual(deleted.body, { success: true });
@@ -79,7 +79,7 @@ test('CLIs with and without chunks get a file at the same time; only the CLI wit
 test('a client that disconnects aborts its upload', async (t) => {
   const { path: route, calls } = await chunkSession(t, 'aborted');
   const upload = streamUpload(hub, route, {
-    size: 100 * MB,
+    size: 60 * MB,
     onPiece: async (sent, request) => {
       if (sent < 5 * MB) return;
       await calls.first(({ offset }) => offset > MB, 'the third chunk');
@@ -117,7 +117,7 @@ test('a slow CLI slows down its client', async (t) => {
   const release = deferred();
   const { path: route, calls } = await chunkSession(t, 'slow', { answer: () => release.promise.then(() => ({ success: true })) });
   let sentBytes = 0;
-  const upload = streamUpload(hub, route, { size: 150 * MB, onPiece: (sent) => (sentBytes = sent) });
+  const upload = streamUpload(hub, route, { size: 64 * MB, onPiece: (sent) => (sentBytes = sent) });
   await calls.first(() => true, 'the first chunk');
   let before = -1;
   // The socket buffers of the system fill up, then nothing more is sent.

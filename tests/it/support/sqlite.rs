@@ -3,12 +3,13 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 use rusqlite::StatementStatus;
+use rusqlite::backup::Backup;
 use session_gateway_hub::store::columns::Columns;
 use session_gateway_hub::store::fence::is_read_only;
 use session_gateway_hub::store::{JoinedRows, Row, Statement, Value, query};
@@ -100,8 +101,14 @@ pub struct Sqlite {
 impl Sqlite {
     /// A database with every migration applied.
     pub fn with_schema() -> Self {
+        // Migrated once, because the migrations take longer than most tests.
+        static MIGRATED: LazyLock<Sqlite> = LazyLock::new(|| {
+            let db = Sqlite::without_schema();
+            db.migrate();
+            db
+        });
         let db = Self::without_schema();
-        db.migrate();
+        Backup::new(&lock(&MIGRATED.connection), &mut lock(&db.connection)).unwrap().step(-1).unwrap();
         db
     }
 

@@ -1,7 +1,7 @@
 /** A tree of folders and files (ARIA tree pattern). A folder is fetched when it is opened. */
 
 import { ChevronRight, FileText, Folder, MoreHorizontal } from 'lucide-preact';
-import { useRef, useState } from 'preact/hooks';
+import { useMemo, useRef, useState } from 'preact/hooks';
 import { Virtualizer, type VirtualizerHandle } from 'virtua';
 import { errorText } from '../api/errors.ts';
 import { formatSize } from '../content/file-size.ts';
@@ -60,7 +60,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
   const nextFocused = useRef(0);
   const list = useRef<VirtualizerHandle>(null);
   const container = useRef<HTMLDivElement>(null);
-  const rows = buildRows('', 1, folders, loadingMore);
+  const rows = useMemo(() => buildRows('', 1, folders, loadingMore), [folders, loadingMore]);
 
   const toggleFolder = async ({ path }: Row) => {
     if (folders.has(path)) {
@@ -134,10 +134,11 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
       {/* The focused row stays in the document while it is out of view. Otherwise no key would reach the tree. */}
       <Virtualizer
         ref={list}
+        data={rows}
         scrollRef={container}
         keepMounted={[lastFocused.current, focusedIndex].filter((index) => index < rows.length)}
       >
-        {rows.map((row, index) => (
+        {(row, index) => (
           <div
             key={row.key}
             class={row.type === 'more' ? 'tree-row more' : 'tree-row'}
@@ -168,7 +169,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
             </span>
             {row.size !== undefined && <span class="muted tree-size">{formatSize(row.size)}</span>}
           </div>
-        ))}
+        )}
       </Virtualizer>
     </div>
   );
