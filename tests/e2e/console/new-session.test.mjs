@@ -1,17 +1,16 @@
 /** The form for a new session: folders of the machine, branches, pinned directories, and files of the first message. */
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, symlinkSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
 import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
+import { connectCli, liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
 import { PHONE, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
 import { Chat, fillDirectory, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
-import { ROOT } from '../lib/hub.mjs';
 
 const { hub, visit } = await startConsole();
 
@@ -83,47 +82,6 @@ test('a directory is found by tapping folders, and its worktree starts from a ch
   assert.deepEqual([existsSync(path.join(worktree, 'old.txt')), existsSync(path.join(worktree, 'src'))], [true, false]);
 });
 
-test('a folder that is not trusted is asked about once, and a session in it again after its trust was withdrawn', async (t) => {
-  const namespace = 'trust';
-  const [base, home] = [temporaryFolder(t), temporaryFolder(t)];
-  const { folder: directory } = new Repository(t, path.join(base, 'app'));
-  const command = [process.execPath, path.join(ROOT, 'cli', 'test', 'support', 'scripted-agent.mjs')];
-  const initialize = { agentCapabilities: { sessionCapabilities: { resume: {} } } };
-  const env = { SCRIPT: JSON.stringify({ initialize }), SCRIPT_HOME: temporaryFolder(t) };
-  const entry = path.join(ROOT, 'cli', 'index.mjs');
-  await startAgent(t, hub, { dir: base, home, namespace, entry, env, args: ['--', ...command] });
-  const web = hub.web(namespace);
-  const countSessions = async () => (await web.get('/api/sessions')).body.sessions.length;
-  const { page } = await visit(t, namespace, { ...SMALL_PHONE, path: '/new' });
-  const start = page.getByRole('button', { name: /^Start (another )?session$/ });
-  const question = page.getByRole('dialog', { name: 'Trust this folder?' });
-  await fillDirectory(page, directory);
-  await page.getByRole('textbox', { name: 'Task' }).fill('[{"say": "Started."}]');
-  await start.tap();
-  await question.getByText("Agents run this folder's hooks and MCP servers as soon as a session starts.").waitFor();
-  await question.getByRole('button', { name: 'Cancel' }).tap();
-  await question.waitFor({ state: 'detached' });
-  assert.equal(await countSessions(), 1, 'the session of the agent itself');
-  await start.tap();
-  await question.getByRole('button', { name: 'Trust and start' }).tap();
-  await new Chat(page).waitForText('Started.');
-  const id = new URL(page.url()).pathname.split('/')[2];
-
-  await page.goto(`${hub.url}/new`);
-  await fillDirectory(page, directory);
-  await start.tap();
-  await page.waitForURL('**/sessions/*');
-  assert.equal(await countSessions(), 3);
-
-  writeFileSync(path.join(home, 'trusted-folders.jsonl'), '');
-  await web.post(`/api/sessions/${id}/archive`, {});
-  await page.goto(`${hub.url}/sessions/${id}`);
-  await page.getByRole('button', { name: 'Resume' }).tap();
-  await question.getByRole('button', { name: 'Trust and start' }).tap();
-  await question.waitFor({ state: 'detached' });
-  await eventually(async () => (await web.readSession(id)).active, 'the session to be active');
-});
-
 test('the files of the first message are uploaded after the start, and the message is sent with them', async (t) => {
   const { page, start } = await openForm(t, 'files');
   await page.getByRole('textbox', { name: 'Task' }).fill('cat the files');
@@ -152,7 +110,7 @@ async function openFormOfFake(t, namespace, { serve = async (_machine) => {} } =
   const metadata = { host: 'laptop', displayName: 'laptop', platform: 'linux', homeDir: '/home/ada' };
   const id = `desk-${namespace}`;
   const machine = await liveMachine(t, hub, { namespace, id, metadata, runnerState: { directories: ['/home/ada/site', '/srv'] } });
-  const place = { path: '/home/ada/demo', host: 'laptop', machineId: id };
+  const place = { path: '/home/ada/demo', host: 'laptop', machineId: id, flavor: 'alpha', alphaSessionId: 'conversation' };
   const { session, cli } = await liveSession(t, hub, { namespace, tag: '/home/ada/demo', metadata: place });
   const spawned = [];
   await machine.serve(`${id}:spawnSession`, (params) => (spawned.push(params), { success: true, sessionId: session.id }));
@@ -161,6 +119,57 @@ async function openFormOfFake(t, namespace, { serve = async (_machine) => {} } =
   await page.getByRole('textbox', { name: 'Task' }).waitFor();
   return { machine, session, cli, spawned, page, start: page.getByRole('button', { name: /^Start (another )?session$/ }) };
 }
+
+test('a folder that is not trusted is asked about once, and a session in it again after its trust was withdrawn', async (t) => {
+  const namespace = 'trust';
+  const { machine, session, cli, page, start } = await openFormOfFake(t, namespace);
+  let isTrusted = false;
+  const answers = [];
+  await machine.serve(`desk-${namespace}:spawnSession`, async ({ directory, trust, resumeSessionId }) => {
+    answers.push([directory, trust]);
+    isTrusted ||= trust === true;
+    if (!isTrusted) return { success: false, code: 'untrusted_directory', error: 'The folder is not trusted.' };
+    if (resumeSessionId) await (await connectCli(t, hub, { namespace, auth: { sessionId: session.id } })).stayAlive(session.id);
+    return { success: true, sessionId: session.id };
+  });
+  const question = page.getByRole('dialog', { name: 'Trust this folder?' });
+  await fillDirectory(page, '/srv/app');
+  await page.getByRole('textbox', { name: 'Task' }).fill('Read it');
+  await start.tap();
+  await question.getByText("Agents run this folder's hooks and MCP servers as soon as a session starts.").waitFor();
+  await question.getByRole('button', { name: 'Cancel' }).tap();
+  await question.waitFor({ state: 'detached' });
+  assert.deepEqual(answers.splice(0), [['/srv/app', undefined]]);
+  await start.tap();
+  await question.getByRole('button', { name: 'Trust and start' }).tap();
+  await page.waitForURL(`**/sessions/${session.id}`);
+  assert.equal((await cli.nextUpdate('new-message')).message.content.content.text, 'Read it');
+  assert.deepEqual(answers.splice(0), [
+    ['/srv/app', undefined],
+    ['/srv/app', true],
+  ]);
+
+  await page.goto('/new');
+  await fillDirectory(page, '/srv/app');
+  await start.tap();
+  await page.waitForURL(`**/sessions/${session.id}`);
+  assert.deepEqual(answers.splice(0), [['/srv/app', undefined]]);
+
+  isTrusted = false;
+  await cli.emitWithAck('session-end', { sid: session.id });
+  cli.close();
+  const web = hub.web(namespace);
+  await web.post(`/api/sessions/${session.id}/archive`, {});
+  await page.goto(`/sessions/${session.id}`);
+  await page.getByRole('button', { name: 'Resume' }).tap();
+  await question.getByRole('button', { name: 'Trust and start' }).tap();
+  await question.waitFor({ state: 'detached' });
+  await eventually(async () => (await web.readSession(session.id)).active, 'the session to be active');
+  assert.deepEqual(answers, [
+    ['/home/ada/demo', undefined],
+    ['/home/ada/demo', true],
+  ]);
+});
 
 test('a session that starts, or fails to start, after its form was left is offered, and the user stays on the page', async (t) => {
   const { machine, session, page, start } = await openFormOfFake(t, 'left');

@@ -6,7 +6,10 @@ import { PHONE, signInUrl, waitForCount, waitForEqual, waitForValue } from '../l
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
-const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
+const { hub, open, visit } = await startConsole();
+
+/** A phone with the service worker, which a page needs to start offline. */
+const OFFLINE_PHONE = { ...PHONE, serviceWorkers: /** @type {const} */ ('allow') };
 
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
@@ -32,7 +35,7 @@ async function nextTexts(cli, count) {
 test('messages that were written offline are sent once and in order, after the phone has ended the app', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'killed', ...talk });
   const path = `/sessions/${session.id}`;
-  const { page, context } = await visit(t, 'killed', { ...PHONE, path });
+  const { page, context } = await visit(t, 'killed', { ...OFFLINE_PHONE, path });
   const chat = new Chat(page);
   await chat.composer.waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
@@ -102,7 +105,6 @@ test('two tabs show the same unsent message, and one of them sends it', async (t
   const other = await context.newPage();
   await other.goto(path);
   for (const tab of [page, other]) await waitUntilLive(tab);
-  await page.evaluate(() => navigator.serviceWorker.ready);
   await context.setOffline(true);
   for (const tab of [page, other]) await tab.getByText('You are offline.').waitFor();
   await new Chat(page).send('hello');
@@ -196,7 +198,7 @@ test('a draft that is written just before the page is closed is kept', async (t)
 
 test('a console that starts offline shows the stored list of sessions, and the time at which the list was stored', async (t) => {
   const { session } = await liveSession(t, hub, { namespace: 'listed', ...talk });
-  const { page, context } = await visit(t, 'listed', PHONE);
+  const { page, context } = await visit(t, 'listed', OFFLINE_PHONE);
   const row = page.getByRole('link', { name: /The talk/ });
   await row.waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
@@ -223,7 +225,7 @@ test('a session that was opened before can be read offline, and continues with t
   await cli.sendMessage(session.id, agentText('The first answer.'));
   const state = { requests: { r1: { tool: 'Bash', arguments: { command: 'npm test' }, createdAt: Date.now() } }, completedRequests: {} };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: state });
-  const { page, context } = await visit(t, 'read-offline', { ...PHONE, path: `/sessions/${session.id}` });
+  const { page, context } = await visit(t, 'read-offline', { ...OFFLINE_PHONE, path: `/sessions/${session.id}` });
   await new Chat(page).waitForText('The first answer.');
   await page.getByRole('button', { name: 'Approve' }).waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
@@ -248,7 +250,7 @@ test('a session that was opened before can be read offline, and continues with t
 test('a session that was not opened before can be left offline, and takes a message that may wait for its CLI', async (t) => {
   const namespace = 'unread-offline';
   const { session, cli } = await liveSession(t, hub, { namespace, ...talk });
-  const { page, context } = await visit(t, namespace, PHONE);
+  const { page, context } = await visit(t, namespace, OFFLINE_PHONE);
   await page.getByRole('link', { name: /The talk/ }).waitFor();
   await page.evaluate(() => navigator.serviceWorker.ready);
   await waitForRecords(page, 'list', 1);
@@ -290,7 +292,7 @@ test('the messages and the draft of a session that was deleted meanwhile are del
 
 test('a message to a session that was deleted elsewhere can be found, copied and discarded', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'delete-unsent', ...talk });
-  const { page, context } = await visit(t, 'delete-unsent', { ...PHONE, path: `/sessions/${session.id}` });
+  const { page, context } = await visit(t, 'delete-unsent', { ...OFFLINE_PHONE, path: `/sessions/${session.id}` });
   await context.grantPermissions(['clipboard-read', 'clipboard-write']);
   const chat = new Chat(page);
   await chat.composer.waitFor();

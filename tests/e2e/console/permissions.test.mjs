@@ -7,8 +7,13 @@ import { deferred, eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { liveTalk } from '../lib/records.mjs';
+import { openInPage } from '../lib/views.mjs';
 
 const { hub, open, visit, startSession, openTalk } = await startConsole();
+
+/** For this long, a request that appears after an answer accepts no answer. */
+const GUARD_MS = 600;
+const CLOCK_DESK = { ...DESK, hasClock: true };
 
 const request = (command, createdAt = 1) => ({ tool: 'Bash', arguments: { command }, createdAt });
 
@@ -33,13 +38,23 @@ test('denies with a reason, denies and stops, and approves for the session until
 });
 
 test('stays at the end of the conversation when a request is answered', async (t) => {
-  const { page, chat } = await startSession(t, 'end');
+  const { page, chat, cli, session, setState, write } = await openTalk(t, 'end', { requests: {} }, CLOCK_DESK);
   const isAtEnd = () => page.getByRole('log').evaluate((log) => log.scrollHeight - log.scrollTop - log.clientHeight < 2);
   for (let round = 1; round <= 8; round += 1) {
-    await chat.send(`seq ${round} 3`);
+    const id = `r${round}`;
+    const command = `seq ${round} 3`;
+    await chat.send(command);
+    await cli.nextUpdate('new-message');
+    await cli.keepAlive(session.id, { thinking: true });
+    await setState({ requests: { [id]: request(command) } });
+    await chat.request().waitFor();
+    await page.clock.runFor(GUARD_MS);
     await chat.answer('Approve');
-    await page.locator('summary', { hasText: `seq ${round} 3` }).waitFor();
-    await chat.request().waitFor({ state: 'detached' });
+    await setState({ requests: {}, completedRequests: { [id]: { ...request(command), status: 'approved', completedAt: Date.now() } } });
+    await write({ type: 'tool_use', id, name: 'Bash', input: { command } });
+    await write({ type: 'tool_result', tool_use_id: id, content: '1\n2\n3\n', is_final: true });
+    await cli.keepAlive(session.id, { thinking: false });
+    await page.locator('summary', { hasText: command }).waitFor();
     await eventually(isAtEnd, `the end of the conversation after command ${round}`);
     await page.getByRole('button', { name: 'Newest' }).waitFor({ state: 'detached' });
   }
@@ -102,8 +117,10 @@ test('shows every part of a request of any form before an approval', async (t) =
   };
   const { page } = await visit(t, 'all');
   for (const [name, args] of Object.entries(input)) {
-    const { path } = await liveTalk(t, hub, 'all', { tag: name, requests: { r1: { tool: 'Bash', arguments: args, createdAt: 1 } } });
-    await page.goto(path);
+    const requests = { r1: { tool: 'Bash', arguments: args, createdAt: 1 } };
+    const { path } = await liveTalk(t, hub, 'all', { tag: name, metadata: { name }, requests });
+    await openInPage(page, path);
+    await page.getByRole('heading', { name, level: 1 }).waitFor();
     const card = new Chat(page).request();
     await card.getByText(command).waitFor();
     await card.getByRole('heading', { name: titles[name] ?? 'Run a command' }).waitFor();
@@ -152,7 +169,7 @@ test('asks for another review of a changed request, and keeps a request open whe
 
 test('opens one of several requests, and moves the keyboard focus to the next request and then to the composer', async (t) => {
   const requests = { r2: request('second', 2), r1: request('first', 1), r3: request('third', 3) };
-  const { page, chat, answered } = await openTalk(t, 'several', { requests });
+  const { page, chat, answered } = await openTalk(t, 'several', { requests }, CLOCK_DESK);
   const cards = chat.request();
   const card = page.locator('.request:not(.collapsed)');
   const approve = card.getByRole('button', { name: 'Approve', exact: true });
@@ -164,6 +181,7 @@ test('opens one of several requests, and moves the keyboard focus to the next re
   await approve.focus();
   await page.keyboard.press('Enter');
   await card.getByText('first').waitFor();
+  await page.clock.runFor(GUARD_MS);
   await waitForFocus(approve);
   await card.locator('[aria-keyshortcuts="."]').waitFor();
   await page.keyboard.press('.');
@@ -172,6 +190,7 @@ test('opens one of several requests, and moves the keyboard focus to the next re
   await page.keyboard.type('Not now');
   await page.keyboard.press('Enter');
   await card.getByText('second').waitFor();
+  await page.clock.runFor(GUARD_MS);
   await waitForFocus(approve);
   await page.keyboard.press('Enter');
   await cards.nth(0).waitFor({ state: 'detached' });
@@ -182,7 +201,7 @@ test('opens one of several requests, and moves the keyboard focus to the next re
 
 test('a held key or a double click answers only one request: the buttons of the next request are disabled at first', async (t) => {
   const requests = { r1: request('first', 1), r2: request('second', 2), r3: request('third', 3) };
-  const { page, answered } = await openTalk(t, 'hasty', { requests });
+  const { page, answered } = await openTalk(t, 'hasty', { requests }, CLOCK_DESK);
   const approve = page.getByRole('button', { name: 'Approve', exact: true });
   await approve.waitFor();
   // Records whether the second request can be answered as soon as it appears.
@@ -195,6 +214,8 @@ test('a held key or a double click answers only one request: the buttons of the 
   });
   await approve.focus();
   await page.keyboard.down('Enter');
+  await page.locator('fieldset', { hasText: 'second' }).waitFor();
+  await page.clock.runFor(GUARD_MS);
   await page.locator('fieldset:not(:disabled)', { hasText: 'second' }).waitFor();
   await waitForFocus(approve);
   // The held key repeats.
@@ -226,7 +247,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
     { id: 'name', question: 'Its name?' },
   ];
   const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 }, r2: request('ls', 2) };
-  const { page, chat, answered, setRequests } = await openTalk(t, 'drafts', { metadata: { name: 'The one' }, requests });
+  const { page, chat, answered, setRequests } = await openTalk(t, 'drafts', { metadata: { name: 'The one' }, requests }, CLOCK_DESK);
   const [askCard, bashCard] = [chat.request('Ask'), chat.request('Bash')];
   const reason = page.getByRole('dialog').getByLabel(/Reason for the agent/);
   const deny = () => chat.choose(bashCard, 'Deny with a reason …');
@@ -248,6 +269,7 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await askCard.getByLabel('Answer to: Its name?').fill('Tile');
   await askCard.getByRole('button', { name: 'Answer', exact: true }).click();
   await askCard.waitFor({ state: 'detached' });
+  await page.clock.runFor(GUARD_MS);
   await deny();
   await waitForValue(reason, 'Not now, as');
   await page.getByRole('dialog').getByRole('button', { name: 'Deny' }).click();

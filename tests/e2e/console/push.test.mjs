@@ -1,4 +1,4 @@
-/** Push notifications end to end: in the console, and in a page with the example code of PROTOCOL-PUSH.md. */
+/** Push notifications end to end: in the console, answers from notifications, and a page with the example code of PROTOCOL-PUSH.md. */
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -6,21 +6,24 @@ import http from 'node:http';
 import { createRequire } from 'node:module';
 import path from 'node:path';
 import { test } from 'node:test';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, waitForEqual } from '../lib/browser.mjs';
+import { Chat } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { clickNotification, deliverPush, mockPushManager, waitForNotification } from '../lib/push-browser.mjs';
 import { READY, setVisibility, startPushConsole, turnOffButton, turnOn, turnOnButton } from '../lib/push-console.mjs';
+import { liveTalk } from '../lib/records.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
-const { service, hub, open, visit, startSession, openSettings, countSubscriptions } = await startPushConsole();
+const { service, hub, open, visit, openSettings, countSubscriptions } = await startPushConsole();
 
 test('notifies a browser while the page is hidden, and a click opens the session', async (t) => {
   const browser = service.addBrowser();
-  const { agent, page, context, chat } = await startSession(t, 'asks', { args: ['--name', 'The notes'] });
-  await mockPushManager(context, browser.subscription);
-  await page.goto(`${hub.url}/settings`);
+  const { session, setRequests } = await liveTalk(t, hub, 'asks', { metadata: { name: 'The notes' }, requests: {} });
+  const { page } = await openSettings(t, 'asks', browser.subscription);
+  const chat = new Chat(page);
   await turnOn(page);
   assert.equal(await countSubscriptions('asks'), 1);
 
@@ -30,12 +33,12 @@ test('notifies a browser while the page is hidden, and a click opens the session
     .click();
   await chat.composer.waitFor();
   await setVisibility(page, 'hidden');
-  await chat.send('rm notes.txt');
+  await setRequests({ r1: { tool: 'Bash', arguments: { command: 'rm notes.txt' } } });
   const { payload } = await browser.next();
   const { title, body, tag, data } = payload;
   assert.deepEqual(
     [title, body, tag, data.url],
-    ['Permission Request', 'The notes (Bash)', `permission-${agent.sessionId}`, `/sessions/${agent.sessionId}`],
+    ['Permission Request', 'The notes (Bash)', `permission-${session.id}`, `/sessions/${session.id}`],
   );
   await deliverPush(page, payload);
   const shown = await waitForNotification(page);
@@ -127,6 +130,70 @@ test('shows the outcome of recent notifications in the settings', async (t) => {
   );
   await list.getByRole('link', { name: 'The talk (shell)' }).click();
   await page.getByRole('heading', { name: 'The talk', level: 1 }).waitFor();
+});
+
+/** A session whose CLI records the answers. `ask` asks whether `npm test` may run. */
+async function startAsking(t, namespace) {
+  const talk = await liveTalk(t, hub, namespace, { metadata: { name: 'The talk' }, requests: {} });
+  const ask = (command = 'npm test') => talk.setRequests({ r1: { tool: 'Bash', arguments: { command } } });
+  return { ...talk, answers: talk.answered, ask };
+}
+
+const REQUEST_TITLE = 'Run a command · The talk';
+
+/** Signs in to a namespace, asks, and shows the notification of the request. Returns the decrypted push, too. */
+async function showRequest(t, namespace) {
+  const asking = await startAsking(t, namespace);
+  const browser = service.addBrowser();
+  const { page } = await openSettings(t, namespace, browser.subscription);
+  await turnOn(page);
+  await setVisibility(page, 'hidden');
+  await asking.ask();
+  const { payload } = await browser.next();
+  await deliverPush(page, payload);
+  const shown = await waitForNotification(page);
+  assert.deepEqual([shown.title, shown.body], [REQUEST_TITLE, 'npm test']);
+  return { ...asking, page, payload, shown };
+}
+
+/**
+ * Taps a button of the notification until another notification replaces it. A push that arrives twice replaces the notification, too, and
+ * the service worker ignores a tap that follows such a replacement too soon.
+ */
+async function tapUntil(page, button, title) {
+  const tap = async () => {
+    const shown = await waitForNotification(page);
+    if (shown.title === REQUEST_TITLE) await clickNotification(page, button);
+    return shown.title === title && shown;
+  };
+  return eventually(tap, `the notification “${title}”`);
+}
+
+test('a button of the notification answers the request, and a second tap says that it was answered', async (t) => {
+  const { session, answers, page, payload, shown } = await showRequest(t, 'buttons');
+  assert.deepEqual(pluck(shown.actions, 'title'), ['Approve', 'Deny']);
+  // A push that arrives twice replaces the notification. The console ignores a tap that follows the replacement too soon, so tap again.
+  const tap = async () => {
+    assert.deepEqual(await clickNotification(page, 'approve'), []);
+    return answers.length > 0;
+  };
+  await eventually(tap, 'the answer');
+  assert.deepEqual(answers, [{ sessionId: session.id, id: 'r1', approved: true }]);
+
+  await deliverPush(page, payload);
+  const { data } = await tapUntil(page, 'approve', 'Already answered');
+  assert.equal(answers.length, 1);
+  assert.deepEqual(data, { url: '/inbox', namespace: 'buttons' });
+});
+
+test('Deny in the notification denies the request', async (t) => {
+  const { session, answers, page } = await showRequest(t, 'deny');
+  const tap = async () => {
+    await clickNotification(page, 'deny');
+    return answers.length > 0;
+  };
+  await eventually(tap, 'the answer');
+  assert.deepEqual(answers, [{ sessionId: session.id, id: 'r1', approved: false }]);
 });
 
 test('the example page and service worker of PROTOCOL-PUSH.md work', async (t) => {

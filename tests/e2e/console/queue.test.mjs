@@ -18,10 +18,10 @@ const ARGS = ['--auto-approve', '--no-machine'];
 /** A command that runs until the command is stopped, or a file exists. */
 const WORK = 'echo started; until [ -e stop ]; do sleep 0.2; done';
 
-/** Starts a session whose agent runs a command until it is stopped, with a queue of messages, on a desk and a phone. */
+/** Starts a session whose agent runs a command until it is stopped, with a queue of messages, on a desk. */
 async function startQueue(t, namespace, texts, options = {}) {
   const session = await startSession(t, namespace, { args: ARGS, ...options });
-  const { page, chat, agent } = session;
+  const { page, chat } = session;
   await chat.send(WORK);
   await chat.waitForText('started');
   const queue = new Queue(page);
@@ -29,14 +29,20 @@ async function startQueue(t, namespace, texts, options = {}) {
     await chat.send(text);
     await waitForCount(queue.rows, index + 1);
   }
-  const phone = await visit(t, namespace, { ...PHONE, path: `/sessions/${agent.sessionId}` });
+  return { ...session, queue };
+}
+
+/** Starts a queue, and opens it on a phone, too. */
+async function startQueueOnTwo(t, namespace, texts, options = {}) {
+  const session = await startQueue(t, namespace, texts, options);
+  const phone = await visit(t, namespace, { ...PHONE, path: `/sessions/${session.agent.sessionId}` });
   const other = new Queue(phone.page);
   await other.waitForTexts(...texts);
-  return { ...session, queue, phone, phoneChat: new Chat(phone.page), other };
+  return { ...session, phone, phoneChat: new Chat(phone.page), other };
 }
 
 test('edits, moves, cancels and sends queued messages, on two devices', async (t) => {
-  const { page, chat, queue, phoneChat, other } = await startQueue(t, 'queue', ['echo a', 'echo b', 'echo c', 'echo d']);
+  const { page, chat, queue, phoneChat, other } = await startQueueOnTwo(t, 'queue', ['echo a', 'echo b', 'echo c', 'echo d']);
   assert.deepEqual(await chat.said(), [WORK]);
 
   const row = await other.open('echo b');
@@ -96,7 +102,7 @@ test('queued messages are edited and canceled with the keyboard alone, and the f
 });
 
 test('moves a message by its handle, and stops with the queue', async (t) => {
-  const { page, chat, queue, other } = await startQueue(t, 'drag', ['echo a', 'echo b', 'echo c']);
+  const { page, chat, queue, other } = await startQueueOnTwo(t, 'drag', ['echo a', 'echo b', 'echo c']);
   const handle = await queue.row('echo c').getByRole('button', { name: 'Move' }).boundingBox();
   const target = await queue.row('echo a').boundingBox();
   await page.mouse.move(handle.x + handle.width / 2, handle.y + handle.height / 2);
@@ -110,7 +116,7 @@ test('moves a message by its handle, and stops with the queue', async (t) => {
 });
 
 test('the first of two changes wins, and a text that was being edited is kept', async (t) => {
-  const { chat, queue, phone, phoneChat, other } = await startQueue(t, 'first-wins', ['echo a']);
+  const { chat, queue, phone, phoneChat, other } = await startQueueOnTwo(t, 'first-wins', ['echo a']);
   const row = await other.open('echo a');
   await row.getByRole('button', { name: 'Edit' }).click();
   await other.region.getByRole('textbox', { name: 'Queued message' }).fill('echo mine');
@@ -122,7 +128,7 @@ test('the first of two changes wins, and a text that was being edited is kept', 
 
 test('the queue survives a crash of the agent, and each message runs once', async (t) => {
   const home = temporaryFolder(t);
-  const { repository, agent, chat, queue, other } = await startQueue(t, 'crash', ['echo typo', 'echo no >> log'], { home });
+  const { repository, agent, chat, queue, other } = await startQueueOnTwo(t, 'crash', ['echo typo', 'echo no >> log'], { home });
   const row = await other.open('echo no');
   await row.getByRole('button', { name: 'Cancel' }).click();
   await other.waitForTexts('echo typo');

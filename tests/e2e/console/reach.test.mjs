@@ -110,6 +110,28 @@ function findUnreachable(elements) {
     .map((element) => `${element.getAttribute('aria-label') ?? element.textContent} ${JSON.stringify(element.getBoundingClientRect())}`);
 }
 
+/** Measures the open request once the page is drawn. Runs in the page, which has {@link findUnreachable}. @param {number} width the width of the window */
+async function measureRequest(width) {
+  await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+  const find = (selector) => [...document.querySelectorAll(selector)];
+  const choices = find('.request:not(.collapsed) .request-choices > button');
+  const unreachable = window.findUnreachable([...choices, ...find('.composer-folded, .composer .primary, .button.stop')]);
+  const [content] = find('.request:not(.collapsed) .request-input');
+  // All of the content can be scrolled into view.
+  content.scrollTo(0, content.scrollHeight);
+  const hidden = content.scrollHeight - content.scrollTop - content.clientHeight;
+  content.scrollTo(0, 0);
+  const { scrollHeight, scrollWidth } = document.documentElement;
+  return {
+    unreachable,
+    heights: choices.map((choice) => choice.getBoundingClientRect().height),
+    visible: content.clientHeight,
+    hidden,
+    // A phone zooms out of a page that is too wide.
+    fits: scrollHeight <= innerHeight && scrollWidth <= innerWidth && innerWidth === width,
+  };
+}
+
 /** Opens the sheet of further answers, checks which answers it has, and closes it. Returns the answers that are not in reach. */
 async function checkSheet(page, card, expected, picture) {
   await card.getByRole('button', { name: 'More', exact: true }).click();
@@ -127,8 +149,8 @@ async function checkSheet(page, card, expected, picture) {
 for (const [name, requests] of Object.entries(REQUESTS)) {
   test(`all buttons are in reach while a request is open, at every size: ${name}`, async (t) => {
     const { session, cli } = await liveSession(t, hub, { namespace: name, tag: '/code/a', metadata });
-    for (let number = 0; number < 30; number += 1)
-      await cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text: `Text ${number}.` } });
+    const texts = Array.from({ length: 30 }, (_, index) => ({ role: 'agent', content: { type: 'text', text: `Text ${index}.` } }));
+    await Promise.all(texts.map((text) => cli.sendMessage(session.id, text)));
     await cli.keepAlive(session.id, { thinking: true });
     await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
     const { page } = await visit(t, name, { ...PHONE, path: `/sessions/${session.id}` });
@@ -136,6 +158,7 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
     const card = page.locator('.request:not(.collapsed)');
     await card.waitFor();
     await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+    await page.evaluate(`void (window.findUnreachable = ${findUnreachable})`);
     const problems = [];
     for (const [draft, text] of Object.entries({ 'no lines': '', 'eight lines': EIGHT_LINES, 'eight lines and files': EIGHT_LINES })) {
       if (text !== '') {
@@ -153,38 +176,19 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
       for (const [width, height] of SIZES) {
         const size = `${width} x ${height}, ${draft}`;
         await page.setViewportSize({ width, height });
-        await waitForFrames(page);
+        const { unreachable, heights, visible, hidden, fits } = await page.evaluate(measureRequest, width);
         if (PICTURES) {
           mkdirSync(PICTURES, { recursive: true });
           await page.screenshot({ path: `${PICTURES}/${name}-${width}x${height}-${draft}.png` });
         }
-        const buttons = card.locator('.request-choices > button');
-        const unreachable = [
-          ...(await buttons.evaluateAll(findUnreachable)),
-          ...(await page.locator('.composer-folded, .composer .primary').evaluateAll(findUnreachable)),
-          ...(await page.getByRole('button', { name: 'Stop', exact: true }).evaluateAll(findUnreachable)),
-        ];
-        const heights = await buttons.evaluateAll((elements) => elements.map((element) => element.getBoundingClientRect().height));
         assert.equal(heights.length, 3, size);
         if (Math.min(...heights) < MIN_TOUCH_PX) problems.push(`${size}: the choices are ${heights} px high`);
-        if (ANSWERS[name])
+        // The sheet is modal: what is below it does not change its layout.
+        if (ANSWERS[name] && draft === 'no lines')
           unreachable.push(
-            ...(await checkSheet(page, card, ANSWERS[name], PICTURES && `${PICTURES}/${name}-sheet-${width}x${height}-${draft}.png`)),
+            ...(await checkSheet(page, card, ANSWERS[name], PICTURES && `${PICTURES}/${name}-sheet-${width}x${height}.png`)),
           );
         if (unreachable.length > 0) problems.push(`${size}: not in reach: ${unreachable}`);
-        const { visible, hidden, fits } = await card.locator('.request-input').evaluate((element, expectedWidth) => {
-          // All of the content can be scrolled into view.
-          element.scrollTo(0, element.scrollHeight);
-          const hidden = element.scrollHeight - element.scrollTop - element.clientHeight;
-          element.scrollTo(0, 0);
-          const { scrollHeight, scrollWidth } = document.documentElement;
-          // A phone zooms out of a page that is too wide.
-          return {
-            visible: element.clientHeight,
-            hidden,
-            fits: scrollHeight <= innerHeight && scrollWidth <= innerWidth && innerWidth === expectedWidth,
-          };
-        }, width);
         if (visible < MIN_CONTENT_PX) problems.push(`${size}: only ${visible} px of the content are visible`);
         if (hidden >= 1) problems.push(`${size}: ${hidden} px of the content cannot be reached`);
         if (!fits) problems.push(`${size}: the page does not fit into the window`);
@@ -197,6 +201,20 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
 test('with text of up to 200 %, all controls of a session and of the navigation are in reach, and the mode is not cut', async (t) => {
   const { page } = await visit(t, 'text', { ...PHONE, viewport: { width: 390, height: 664 } });
   const problems = [];
+  /** Checks the controls of the open view with each size of text. */
+  const checkSizes = async (view, selector, findProblem) => {
+    for (const size of [100, 125, 150, 200]) {
+      // Unlike the browser's own setting, this does not change what `em` means in a media query.
+      await page.evaluate((percent) => {
+        document.documentElement.style.fontSize = `${percent}%`;
+      }, size);
+      await waitForFrames(page);
+      const unreachable = await page.locator(selector).evaluateAll(findUnreachable);
+      problems.push(...unreachable.map((name) => `${view}, ${size} %: not in reach: ${name}`));
+      const problem = await findProblem();
+      if (problem) problems.push(`${view}, ${size} %: ${problem}`);
+    }
+  };
   for (const mode of ['Manual', 'Bypass permissions']) {
     const { session, cli } = await liveSession(t, hub, {
       namespace: 'text',
@@ -204,39 +222,34 @@ test('with text of up to 200 %, all controls of a session and of the navigation 
       metadata: { ...metadata, modes: [{ id: 'default', name: mode }], options: OPTIONS },
     });
     await cli.keepAlive(session.id, { thinking: true });
-    for (const size of [100, 125, 150, 200]) {
-      // Unlike the browser's own setting, this does not change what `em` means in a media query.
-      await page.addInitScript((percent) => {
-        document.addEventListener('DOMContentLoaded', () => {
-          document.documentElement.style.fontSize = `${percent}%`;
-        });
-      }, size);
-      await page.goto(`/sessions/${session.id}`);
-      const select = page.getByLabel('Permission mode');
-      await waitForValue(select, 'default');
-      await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
-      const controls = page.locator('.session-bar :is(a, button, h1), .tabs a, .composer :is(textarea, select, button)');
-      const unreachable = await controls.evaluateAll(findUnreachable);
+    await page.goto(`/sessions/${session.id}`);
+    const select = page.getByLabel('Permission mode');
+    await waitForValue(select, 'default');
+    await page.getByRole('button', { name: 'Stop', exact: true }).waitFor();
+    const controls = '.session-bar :is(a, button, h1), .tabs a, .composer :is(textarea, select, button)';
+    await checkSizes(mode, controls, async () => {
       const missing = await select.evaluate((element) => {
         const { width } = element.getBoundingClientRect();
         element.style.cssText = 'max-width: none; width: max-content; min-width: max-content';
-        return Math.round(element.getBoundingClientRect().width - width);
+        const neededWidth = element.getBoundingClientRect().width;
+        element.style.cssText = '';
+        return Math.round(neededWidth - width);
       });
-      if (missing > 0) problems.push(`${mode}, ${size} %: ${missing} px of the mode are cut`);
-      await page.goto('/');
-      await page.getByText(metadata.name).first().waitFor();
-      unreachable.push(...(await page.locator('.nav-link').evaluateAll(findUnreachable)));
-      const cut = await page
-        .locator('.nav-link > span')
-        .evaluateAll((labels) =>
-          labels
-            .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1 && clientWidth > 1)
-            .map(({ textContent }) => textContent),
-        );
-      if (cut.length > 0) problems.push(`${mode}, ${size} %: labels are cut: ${cut}`);
-      problems.push(...unreachable.map((name) => `${mode}, ${size} %: not in reach: ${name}`));
-    }
+      return missing > 0 && `${missing} px of the mode are cut`;
+    });
   }
+  await page.goto('/');
+  await page.getByText(metadata.name).first().waitFor();
+  await checkSizes('navigation', '.nav-link', async () => {
+    const cut = await page
+      .locator('.nav-link > span')
+      .evaluateAll((labels) =>
+        labels
+          .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1 && clientWidth > 1)
+          .map(({ textContent }) => textContent),
+      );
+    return cut.length > 0 && `labels are cut: ${cut}`;
+  });
   assert.deepEqual(problems, []);
 });
 

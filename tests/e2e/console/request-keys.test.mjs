@@ -10,13 +10,20 @@ const { hub, openTalk } = await startConsole();
 
 const command = (text, createdAt = 1) => ({ tool: 'Bash', arguments: { command: text }, createdAt, sessionRule: null });
 
+/** For this long, a request that has just appeared or changed accepts no keys. */
+const GUARD_MS = 600;
+
 /** Creates a session with requests, and opens the session on a page. `answered` has the ids and decisions of the answers. */
 async function openRequests(t, namespace, requests, options = DESK) {
-  const talk = await openTalk(t, namespace, { tag: '/code/shop', metadata: { name: 'Shop' }, requests }, options);
+  const talk = await openTalk(t, namespace, { tag: '/code/shop', metadata: { name: 'Shop' }, requests }, { ...options, hasClock: true });
   const { page } = talk;
   const card = page.locator('.request:not(.collapsed)');
   /** Waits until the card with a text accepts keys. */
-  const waitForKeys = (text) => card.filter({ hasText: text }).locator('[aria-keyshortcuts="d"]').waitFor();
+  const waitForKeys = async (text) => {
+    await card.filter({ hasText: text }).waitFor();
+    await page.clock.runFor(GUARD_MS);
+    await card.filter({ hasText: text }).locator('[aria-keyshortcuts="d"]').waitFor();
+  };
   const answered = () => talk.answered.map(({ id, decision }) => `${id} ${decision}`);
   return { ...talk, answered, card, waitForKeys };
 }

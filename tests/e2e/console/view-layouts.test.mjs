@@ -40,6 +40,11 @@ const LAYOUTS = {
   desk: [{ name: 'right to left', viewport: WIDE, dir: 'rtl' }],
 };
 
+/** The views with their buttons. Those without buttons are first: what a button opens stays open until the next load of the page. */
+const SORTED_VIEWS = [...VIEWS, ...MORE_VIEWS]
+  .map(({ presses = [], ...view }) => ({ ...view, buttons: [presses].flat() }))
+  .sort((a, b) => Number(a.buttons.length > 0) - Number(b.buttons.length > 0));
+
 /** Sets the size of the window and of the text, and the direction of the text, and waits until the page is drawn. */
 async function applyLayout(page, { viewport, fontSize = 16, dir = 'ltr' }) {
   await page.setViewportSize(viewport);
@@ -49,6 +54,14 @@ async function applyLayout(page, { viewport, fontSize = 16, dir = 'ltr' }) {
   }, dir);
   await waitForFrames(page);
 }
+
+/** Returns how far the form for a new session is visible below its button, in pixels. */
+const findGap = (page) =>
+  page.evaluate(() => {
+    const [bar, scroller] = ['.start-actions', '.page'].map((selector) => document.querySelector(selector));
+    const scrolls = bar && scroller && scroller.scrollHeight > scroller.clientHeight;
+    return scrolls ? scroller.getBoundingClientRect().bottom - bar.getBoundingClientRect().bottom : 0;
+  });
 
 for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIGHT }, desk: DESK })) {
   test(`each view fits into the window in every layout: ${size}`, { timeout: 280_000 }, async (t) => {
@@ -60,13 +73,9 @@ for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIG
     await routeFolders(page);
     await signIn(page, hub, 'layouts');
     const problems = [];
-    let hasPressed = false;
-    for (const { name, path, presses = [], shows } of [...VIEWS, ...MORE_VIEWS]) {
+    for (const { name, path, buttons, shows } of SORTED_VIEWS) {
       await applyLayout(page, { viewport: device.viewport });
-      const buttons = [presses].flat();
-      // What a button has opened stays open in the next view.
-      await (buttons.length > 0 || hasPressed ? page.goto(path(id, talk)) : openInPage(page, path(id, talk)));
-      hasPressed = buttons.length > 0;
+      await (buttons.length > 0 ? page.goto(path(id, talk)) : openInPage(page, path(id, talk)));
       await waitUntilLoaded(page);
       await pressAll(page, buttons);
       await page.getByText(shows).locator('visible=true').first().waitFor();
@@ -80,19 +89,18 @@ for (const [size, device] of Object.entries({ phone: { ...PHONE, viewport: UPRIG
           await pressAll(page, buttons);
         }
         if (PICTURES) await page.screenshot({ path: `${PICTURES}/${size}-${name}-${layout.name}.png` });
-        const broken = await findBrokenWords(page, '.held-line > .button, .actions > .button');
+        const [broken, cut, gap, width, outside] = await Promise.all([
+          findBrokenWords(page, '.held-line > .button, .actions > .button'),
+          findCut(page, '.menu-list .ellipsis, .directory-actions .ellipsis, .held-line .ellipsis'),
+          findGap(page),
+          page.evaluate(() => document.documentElement.scrollWidth),
+          findOutside(page),
+        ]);
         if (broken.length > 0) problems.push(`${name}, ${layout.name}: broken words: ${broken}`);
-        const cut = await findCut(page, '.menu-list .ellipsis, .directory-actions .ellipsis, .held-line .ellipsis');
         if (cut.length > 0) problems.push(`${name}, ${layout.name}: cut: ${cut}`);
-        const gap = await page.evaluate(() => {
-          const [bar, scroller] = ['.start-actions', '.page'].map((selector) => document.querySelector(selector));
-          const scrolls = bar && scroller && scroller.scrollHeight > scroller.clientHeight;
-          return scrolls ? scroller.getBoundingClientRect().bottom - bar.getBoundingClientRect().bottom : 0;
-        });
         if (gap > 0.5) problems.push(`${name}, ${layout.name}: the form is visible below its button: ${gap} px`);
-        const width = await page.evaluate(() => document.documentElement.scrollWidth);
         if (width > layout.viewport.width) problems.push(`${name}, ${layout.name}: the page is ${width} px wide`);
-        problems.push(...(await findOutside(page)).map((text) => `${name}, ${layout.name}: outside: ${text}`));
+        problems.push(...outside.map((text) => `${name}, ${layout.name}: outside: ${text}`));
       }
     }
     assert.deepEqual(problems, []);
@@ -111,19 +119,18 @@ const largeTextViews = (id) => ({
 
 test('with text of 200 %, and on narrow screens, nothing is off the screen and no label of the navigation overlaps', async (t) => {
   const id = await createSample(t, hub, 'layouts');
-  for (const [width, fontSize] of [
-    [320, 16],
-    [320, 32],
-    [390, 32],
-    [1280, 32],
-  ]) {
-    const { page } = await open(t, { viewport: { width, height: 664 } });
-    await setFontSize(page, fontSize);
-    await signIn(page, hub, 'layouts');
-    for (const [path, shows] of Object.entries(largeTextViews(id))) {
-      await openInPage(page, path);
-      await page.getByText(shows).locator('visible=true').first().waitFor();
-      await waitUntilLoaded(page);
+  const { page } = await visit(t, 'layouts', DESK);
+  for (const [path, shows] of Object.entries(largeTextViews(id))) {
+    await openInPage(page, path);
+    await page.getByText(shows).locator('visible=true').first().waitFor();
+    await waitUntilLoaded(page);
+    for (const [width, fontSize] of [
+      [320, 16],
+      [320, 32],
+      [390, 32],
+      [1280, 32],
+    ]) {
+      await applyLayout(page, { viewport: { width, height: 664 }, fontSize });
       assert.equal(await page.evaluate(() => getComputedStyle(document.documentElement).fontSize), `${fontSize}px`);
       const problems = await page.evaluate(() => {
         const boxOf = (element) => element.getBoundingClientRect();

@@ -68,7 +68,7 @@ test('axe finds no violation in any view', { timeout: 280_000 }, async (t) => {
         await page.getByRole('region', { name: `Diff of ${opens}` }).waitFor();
       }
       await waitUntilLoaded(page);
-      if (name === 'conversation') await measureMessages(page);
+      if (updatesScreens && name === 'conversation') await measureMessages(page);
       await assertNoViolationsInThemes(page, `${name} ${size}`, async (theme) => {
         if (updatesScreens && screenshots.includes(`${size} ${theme}`)) await saveScreenshot(page, `${name}-${size}-${theme}`);
       });
@@ -154,17 +154,18 @@ async function releaseUntilLoaded(page, held, takeNext) {
 
 test('no view moves its content while it loads, in any order of responses', { timeout: 280_000 }, async (t) => {
   const id = await createSample(t, hub, 'views');
+  const paths = new Set(VIEWS.map(({ path }) => path(id)));
   for (const size of Object.values(SIZES)) {
     const { page } = await visit(t, 'views', size);
     await waitUntilLoaded(page);
     await page.addInitScript(recordMoves);
     await routeDevices(page);
     const held = await holdRequests(page);
-    for (const { name, path } of VIEWS) {
+    for (const path of paths) {
       for (const takeNext of [() => held.shift(), () => held.pop()]) {
-        await page.goto(path(id));
+        await page.goto(path);
         await releaseUntilLoaded(page, held, takeNext);
-        assert.deepEqual(await page.evaluate(() => window.moves), [], `${name}, width ${size.viewport.width}`);
+        assert.deepEqual(await page.evaluate(() => window.moves), [], `${path}, width ${size.viewport.width}`);
       }
     }
   }

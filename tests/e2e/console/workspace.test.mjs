@@ -4,13 +4,27 @@ import assert from 'node:assert/strict';
 import { chmodSync, existsSync, mkdirSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { pageOf } from '../../../packages/cli-kit/src/pages.mjs';
+import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { PHONE, waitForCount, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
 
-const { hub, visit, startSession } = await startConsole();
+const { hub, visit, startSession, openTalk } = await startConsole();
+
+/** Opens a view of a session whose CLI answers with these methods. */
+async function openView(t, namespace, view, methods, options = DESK) {
+  const { session, cli } = await liveSession(t, hub, { namespace, tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
+  for (const [name, answer] of Object.entries(methods)) await cli.serve(`${session.id}:${name}`, answer);
+  return visit(t, namespace, { ...options, path: `/sessions/${session.id}/${view}` });
+}
+
+const noChanges = {
+  gitStatus: () => ({ success: true, stdout: '## main' }),
+  gitDiffNumstat: () => ({ success: true, stdout: '' }),
+};
 
 test('shows staged and unstaged changes with diffs, and updates the changes after the agent has worked', async (t) => {
   const { repository, agent, page, chat } = await startSession(t, 'changes', { args: ['--auto-approve'] });
@@ -46,11 +60,13 @@ test('shows staged and unstaged changes with diffs, and updates the changes afte
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
 });
 
-/** Writes empty files with numbers in a folder of a repository. */
+/** Returns names of files, in order. */
+const fileNames = (count) => Array.from({ length: count }, (_, index) => `file-${String(index).padStart(5, '0')}.txt`);
+
+/** Writes empty files in a folder of a repository. */
 function writeMany(repository, folder, count) {
   mkdirSync(path.join(repository.folder, folder), { recursive: true });
-  for (let index = 0; index < count; index += 1)
-    writeFileSync(path.join(repository.folder, folder, `file-${String(index).padStart(5, '0')}.txt`), '');
+  for (const name of fileNames(count)) writeFileSync(path.join(repository.folder, folder, name), '');
 }
 
 test('groups many changed files by folder, and loads them in parts', async (t) => {
@@ -80,11 +96,8 @@ test('groups many changed files by folder, and loads them in parts', async (t) =
 });
 
 test('if a CLI lists all files, the console shows a limited number of rows, and says that it cannot list a folder', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'flat', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
   const stdout = ['## main', '?? vendor/', ...Array.from({ length: 50_000 }, (_, index) => `?? file-${index}`)].join('\n');
-  await cli.serve(`${session.id}:gitStatus`, () => ({ success: true, stdout }));
-  await cli.serve(`${session.id}:gitDiffNumstat`, () => ({ success: true, stdout: '' }));
-  const { page } = await visit(t, 'flat', { ...PHONE, path: `/sessions/${session.id}/changes` });
+  const { page } = await openView(t, 'flat', 'changes', { ...noChanges, gitStatus: () => ({ success: true, stdout }) }, PHONE);
   await page.getByRole('button', { name: 'Show 200 of 49,801 more' }).tap();
   await waitForCount(page.locator('.change-path'), 400);
   await page.locator('summary', { hasText: 'vendor/' }).tap();
@@ -92,11 +105,8 @@ test('if a CLI lists all files, the console shows a limited number of rows, and 
 });
 
 test('on a phone that is offline, the banner covers neither the button nor the search above the changes and the files', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'banner', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
-  await cli.serve(`${session.id}:gitStatus`, () => ({ success: true, stdout: '## main' }));
-  await cli.serve(`${session.id}:gitDiffNumstat`, () => ({ success: true, stdout: '' }));
-  await cli.serve(`${session.id}:listDirectory`, () => ({ success: true, entries: [] }));
-  const { page, context } = await visit(t, 'banner', { ...PHONE, path: `/sessions/${session.id}/changes` });
+  const methods = { ...noChanges, listDirectory: () => ({ success: true, entries: [] }) };
+  const { page, context } = await openView(t, 'banner', 'changes', methods, PHONE);
   const refresh = page.getByRole('button', { name: 'Refresh' });
   const search = page.getByRole('searchbox', { name: 'Search files' });
   await page.getByText('No changes').waitFor();
@@ -152,10 +162,9 @@ test('shows a conflict as one change, and the changes of a repository inside', a
 });
 
 test('a key on the row for more files of the directory leaves the tree as it is', async (t) => {
-  const { session, cli } = await liveSession(t, hub, { namespace: 'root-more', tag: '/code/a', metadata: { path: '/code/a', host: 'h' } });
   const entries = ['src', 'main.rs'].map((name, index) => ({ name, type: ['directory', 'file'][index] }));
-  await cli.serve(`${session.id}:listDirectory`, () => ({ success: true, entries, more: 3, truncated: true }));
-  const { page } = await visit(t, 'root-more', { path: `/sessions/${session.id}/files` });
+  const listDirectory = () => ({ success: true, entries, more: 3, truncated: true });
+  const { page } = await openView(t, 'root-more', 'files', { listDirectory });
   await page.getByRole('treeitem', { name: 'src' }).focus();
   await page.keyboard.press('End');
   const more = page.getByRole('treeitem', { name: /Show more: \d+ follow/ });
@@ -167,9 +176,11 @@ test('a key on the row for more files of the directory leaves the tree as it is'
 });
 
 test('shows the first part of a long file, and more of it on request', async (t) => {
-  const { repository, page } = await startSession(t, 'long-file');
-  repository.write('long.log', Array.from({ length: 30_000 }, (_, index) => `line ${index} of a long log\n`).join(''));
-  await page.getByRole('link', { name: 'Files' }).click();
+  const text = Array.from({ length: 30_000 }, (_, index) => `line ${index} of a long log\n`).join('');
+  const { page } = await openView(t, 'long-file', 'files', {
+    listDirectory: () => ({ success: true, entries: [{ name: 'long.log', type: 'file', size: text.length }] }),
+    readFile: () => ({ success: true, content: Buffer.from(text).toString('base64') }),
+  });
   await page.getByRole('treeitem', { name: 'long.log' }).click();
   const file = page.getByRole('article', { name: 'long.log' });
   const lines = async () =>
@@ -182,9 +193,18 @@ test('shows the first part of a long file, and more of it on request', async (t)
 });
 
 test('on a phone, shows either the tree or the file, and a long directory in order and in parts with the number of entries that follow', async (t) => {
-  const { repository, page } = await startSession(t, 'long-directory', { options: PHONE });
-  writeMany(repository, 'data', 10_450);
-  await page.getByRole('link', { name: 'Files' }).tap();
+  const names = fileNames(10_450);
+  const root = [...['data', 'src'].map((name) => ({ name, type: 'directory' })), { name: 'notes.txt', type: 'file' }];
+  const data = names.map((name) => ({ name, type: 'file', size: 0 }));
+  const methods = {
+    listDirectory: ({ path: folder, offset }) => {
+      const { entries, moreField } = pageOf(folder === 'data' ? data : root, offset, 10_000);
+      return { success: true, entries, ...moreField };
+    },
+    readFile: () => ({ success: true, content: Buffer.from('one\n').toString('base64') }),
+    runRipgrep: () => ({ success: true, stdout: names.map((name) => `data/${name}\n`).join('') }),
+  };
+  const { page } = await openView(t, 'long-directory', 'files', methods, PHONE);
   const treeItem = (name) => page.getByRole('treeitem', { name });
   await treeItem('notes.txt').tap();
   await page.getByRole('article', { name: 'notes.txt' }).getByText('one').waitFor();
@@ -212,11 +232,10 @@ test('on a phone, shows either the tree or the file, and a long directory in ord
 });
 
 test('shows an error outside a repository, with a retry', async (t) => {
-  const { repository, page } = await startSession(t, 'no-git');
-  repository.git('config', 'core.bare', 'true');
-  await page.getByRole('link', { name: 'Changes' }).click();
-  await page.getByRole('alert').waitFor();
-  repository.git('config', 'core.bare', 'false');
+  let gitStatus = () => ({ success: false, error: 'Not a git repository' });
+  const { page } = await openView(t, 'no-git', 'changes', { ...noChanges, gitStatus: () => gitStatus() });
+  await page.getByRole('alert').getByText('Not a git repository').waitFor();
+  gitStatus = noChanges.gitStatus;
   await page.getByRole('button', { name: 'Try again' }).click();
   await page.getByRole('heading', { name: 'No changes' }).waitFor();
 });
@@ -314,7 +333,7 @@ test('uploads files by picker, paste and drop, with their progress, retries and 
   });
   await page
     .locator('input[type=file]')
-    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(3_000_000, 7) }]);
+    .setInputFiles([{ name: 'large.bin', mimeType: 'application/octet-stream', buffer: Buffer.alloc(1_000_000, 7) }]);
   await page.getByText('The hub is busy.').waitFor();
   await waitForEqual(() => page.getByRole('button', { name: 'Send', exact: true }).isDisabled(), true);
   isRejecting = false;
@@ -322,10 +341,10 @@ test('uploads files by picker, paste and drop, with their progress, retries and 
   progressShown = page.getByRole('progressbar', { name: 'Uploading large.bin' }).waitFor();
   await page.getByRole('button', { name: 'Retry large.bin' }).click();
   await progressShown;
-  await page.locator('li[data-state="done"]', { hasText: '2.9 MiB' }).waitFor();
+  await page.locator('li[data-state="done"]', { hasText: '976.6 KiB' }).waitFor();
   await chat.send('wc -c < "$ATTACHMENTS"');
   await page.locator('summary', { hasText: 'wc -c' }).click();
-  await chat.waitForText('3000000');
+  await chat.waitForText('1000000');
   await page.unroute('**/upload');
 
   // A file above the limit can only be removed.
@@ -364,7 +383,8 @@ test('uploads files by picker, paste and drop, with their progress, retries and 
 });
 
 test('inserts dragged text, and the text of pasted cells without their picture', async (t) => {
-  const { page } = await startSession(t, 'dragged-text');
+  const { page, chat } = await openTalk(t, 'dragged-text');
+  await chat.composer.waitFor();
   await page.evaluate(() => {
     const source = document.createElement('p');
     source.textContent = 'dragged';
@@ -386,7 +406,10 @@ test('inserts dragged text, and the text of pasted cells without their picture',
 });
 
 test('scales a large picture down before the upload', async (t) => {
-  const { repository, page, chat } = await startSession(t, 'pictures', { args: ['--auto-approve'] });
+  const { session, cli, page, chat } = await openTalk(t, 'pictures');
+  const uploaded = [];
+  await cli.serve(`${session.id}:uploadFile`, (file) => (uploaded.push(file), { success: true, path: '/uploads/large.png' }));
+  await chat.composer.waitFor();
   const base64 = await page.evaluate(() => {
     const canvas = document.createElement('canvas');
     Object.assign(canvas, { width: 3000, height: 1500 });
@@ -395,9 +418,8 @@ test('scales a large picture down before the upload', async (t) => {
   const buffer = Buffer.from(base64, 'base64');
   await page.locator('input[type=file]').setInputFiles([{ name: 'large.png', mimeType: 'image/png', buffer }]);
   await page.locator('li[data-state="done"]', { hasText: 'large.png' }).waitFor();
-  await chat.send('cat $ATTACHMENTS > got.png');
-  await chat.waitForText('Exit code 0.');
-  const picture = readFileSync(path.join(repository.folder, 'got.png'));
+  assert.deepEqual(pluck(uploaded, 'filename'), ['large.png']);
+  const picture = Buffer.from(uploaded[0].content, 'base64');
   assert.deepEqual([picture.readUInt32BE(16), picture.readUInt32BE(20)], [2000, 1000]);
 });
 

@@ -16,7 +16,7 @@ export const turnOffButton = (page) => page.getByRole('button', { name: 'Turn no
 /** Starts the hub and a push service for the tests of a file. */
 export async function startPushConsole() {
   const service = await new PushService().start({ after });
-  const { hub, open, visit, startSession } = await startConsole({
+  const { hub, open, visit } = await startConsole({
     vars: { PUSH_ALLOW_INSECURE: 'true' },
     serviceWorkers: 'allow',
     whole: true,
@@ -37,7 +37,7 @@ export async function startPushConsole() {
     return (await query.first()).n;
   };
 
-  return { service, hub, open, visit, startSession, openSettings, countSubscriptions };
+  return { service, hub, open, visit, openSettings, countSubscriptions };
 }
 
 /** Sets the page's visibility, and waits until the page has reported its visibility to the hub. */
