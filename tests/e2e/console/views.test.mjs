@@ -5,10 +5,10 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { eventually } from '../../../scripts/lib/await.mjs';
+import { deferred, eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus, waitForFrames, signIn } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { startConsole } from '../lib/console.mjs';
+import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 import { NOW } from '../lib/sample.mjs';
 import { replaceTexts, saveScreenshot, updatesScreens } from '../lib/screens.mjs';
 import {
@@ -22,7 +22,7 @@ import {
   waitUntilLoaded,
 } from '../lib/views.mjs';
 
-const { hub, open, visit } = await startConsole();
+const { hub, open, visit, openTalk } = await startConsole();
 
 const SIZES = { phone: PHONE, desk: DESK };
 
@@ -169,6 +169,36 @@ test('no view moves its content while it loads, in any order of responses', { ti
       }
     }
   }
+});
+
+test('the requests of a stored conversation appear with its composer, not after it', async (t) => {
+  const requests = { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } };
+  const { page, context, path, chat, write } = await openTalk(t, 'stored-request', { requests });
+  await write({ type: 'text', text: 'Shall I list the files?' });
+  await chat.waitForText('Shall I list the files?');
+  await chat.request().waitFor();
+  await waitForRecords(page, 'list', 1);
+  // The messages, and the index.
+  await waitForRecords(page, 'conversation', 2);
+  await page.close();
+  const later = await context.newPage();
+  const answered = deferred();
+  await later.route(`**/api${path}`, async (route) => {
+    await answered.promise;
+    await route.continue();
+  });
+  const configured = later.waitForResponse('**/api/config');
+  await later.goto(path);
+  const laterChat = new Chat(later);
+  await laterChat.waitForText('Shall I list the files?');
+  await configured;
+  await later.locator('.connection[data-state="live"]').waitFor({ state: 'attached' });
+  await waitForFrames(later);
+  const dock = later.locator('.dock');
+  assert.equal(await dock.count(), 0);
+  answered.resolve();
+  await dock.waitFor();
+  assert.equal(await laterChat.request().count(), 1);
 });
 
 test('dialogs and menus have no violation and work with the keyboard', async (t) => {

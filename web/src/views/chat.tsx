@@ -11,7 +11,7 @@ import * as actions from '../state/actions.ts';
 import { getOwn } from '../state/get-own.ts';
 import { isMarkdownSettled } from '../state/markdown.ts';
 import { hasEnded } from '../state/sessions.ts';
-import { isConfigSettled } from '../state/store.ts';
+import { connectionState, isConfigSettled } from '../state/store.ts';
 import { useSelector } from '../state/use-selector.ts';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { formatCount, formatTime } from '../ui/format.ts';
@@ -29,18 +29,36 @@ const SessionRules = lazy(() => import('./session-rules.tsx').then(({ SessionRul
 const QueuedMessages = lazy(() => import('./queued-messages.tsx').then(({ QueuedMessages }) => QueuedMessages));
 
 export function Chat({ session }: { session: Session }) {
-  // Without requests, the stored configuration is enough. A stored session has no requests, but its row in the list counts them.
-  const isStoredEnough = useSelector(
-    ({ config, summaries }) => config !== null && (getOwn(summaries, session.id)?.pendingRequestsCount ?? 0) === 0,
-  );
+  const isDockReady = useIsDockReady(session.id);
   return (
     <div class="chat">
       <SearchBar session={session} />
       <Messages session={session} />
-      {/* Waits for the deployment's modes and for the renderer of plans, which would otherwise move buttons just before a click. */}
-      {(isConfigSettled.value || isStoredEnough) && isMarkdownSettled.value && <Dock session={session} />}
+      {/* The renderer of plans would otherwise move buttons just before a click. */}
+      {isDockReady && isMarkdownSettled.value && <Dock session={session} />}
     </div>
   );
+}
+
+/**
+ * Whether the dock appears as it will be: what comes later would move buttons just before a click. A stored session has no requests, but its
+ * row in the list counts them. With requests, the dock waits for the deployment's modes and for the session, unless the hub cannot be reached.
+ */
+function useIsDockReady(id: string): boolean {
+  const isReady = useSelector(({ config, summaries, storedSessions }) => {
+    if (!getOwn(summaries, id)?.pendingRequestsCount) return config !== null || isConfigSettled.value;
+    const isStored = getOwn(storedSessions, id) !== undefined;
+    return isConfigSettled.value && (!isStored || ['offline', 'reconnecting'].includes(connectionState.value));
+  });
+  // A dock in which the user may type stays.
+  return useEver(isReady);
+}
+
+/** Whether a condition was true in any rendering of the view. */
+function useEver(isTrue: boolean): boolean {
+  const wasTrue = useRef(false);
+  wasTrue.current ||= isTrue;
+  return wasTrue.current;
 }
 
 function Dock({ session }: { session: Session }) {
@@ -48,11 +66,9 @@ function Dock({ session }: { session: Session }) {
   const hasRequests = Object.keys(session.agentState?.requests ?? {}).length > 0;
   const [isFolded, unfold] = useComposerFold(session.id, hasRequests);
   // Stays mounted after the last request, to say what happened to the request.
-  const hadRequests = useRef(false);
-  hadRequests.current ||= hasRequests;
+  const hadRequests = useEver(hasRequests);
   // Stays mounted after the last message, to keep a text that the user is editing.
-  const hadQueue = useRef(false);
-  hadQueue.current ||= queueOf(session.agentState) !== null;
+  const hadQueue = useEver(queueOf(session.agentState) !== null);
   return (
     <div class="dock">
       <div class="dock-above">
@@ -64,9 +80,9 @@ function Dock({ session }: { session: Session }) {
             </Suspense>
           )}
         </ErrorBoundary>
-        <ErrorBoundary>{hadRequests.current && <PendingRequests session={session} />}</ErrorBoundary>
+        <ErrorBoundary>{hadRequests && <PendingRequests session={session} />}</ErrorBoundary>
         <ErrorBoundary>
-          {hadQueue.current && (
+          {hadQueue && (
             <Suspense fallback={null}>
               <QueuedMessages session={session} />
             </Suspense>
