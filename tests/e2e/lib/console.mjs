@@ -26,13 +26,15 @@ export async function startConsole({ vars, wrappers, serviceWorkers = 'block', w
   const open = (t, /** @type {import('playwright-core').BrowserContextOptions} */ options = DESK) =>
     openPage(t, browser, hub, { serviceWorkers, ...options });
 
-  /** Opens a page that is signed in to a namespace. */
+  /** Opens a page that is signed in to a namespace. `hasClock`: the test can advance the page's clock, which also runs by itself. */
   const visit = async (
     t,
     namespace,
-    /** @type {{path?: string} & import('playwright-core').BrowserContextOptions} */ { path = '/', ...options } = DESK,
+    /** @type {{path?: string, hasClock?: boolean} & import('playwright-core').BrowserContextOptions} */
+    { path = '/', hasClock = false, ...options } = DESK,
   ) => {
     const opened = await open(t, options);
+    if (hasClock) await opened.page.clock.install();
     await signIn(opened.page, hub, namespace, path);
     return opened;
   };
