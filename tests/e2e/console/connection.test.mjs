@@ -8,7 +8,7 @@ import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
 import { sayAll } from '../lib/records.mjs';
-import { recordMoves, setFontSize } from '../lib/views.mjs';
+import { openInPage, recordMoves, setFontSize } from '../lib/views.mjs';
 
 const { hub, open, visit } = await startConsole();
 
@@ -61,13 +61,13 @@ test('the connection banner moves nothing on the page', async (t) => {
   };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   for (const options of [DESK, PHONE]) {
-    const { page, context } = await visit(t, 'banner', { ...options, path: `/sessions/${session.id}` });
+    const { page, context } = await visit(t, 'banner', options);
     for (const [path, label] of [
       ['/', 'Search sessions'],
       [`/sessions/${session.id}`, 'Square'],
     ]) {
       await context.setOffline(false);
-      await page.goto(path);
+      await openInPage(page, path);
       await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
       const element = page.getByLabel(label);
       await waitForCount(page.getByRole('status', { name: /^Loading/ }), 0);

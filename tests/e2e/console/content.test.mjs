@@ -124,7 +124,7 @@ test('fits long words into the width of a phone', async (t) => {
   assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
   const logFits = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
   assert.equal(logFits, true);
-  await page.goto('/');
+  await openInPage(page, '/');
   await page.getByRole('link', { name: /a_word/ }).waitFor();
   assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
 });

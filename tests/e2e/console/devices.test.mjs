@@ -17,13 +17,14 @@ const NOT_VALID = /^This code is not valid\. It may be mistyped, used, or older 
 
 const { hub, open, visit } = await startConsole();
 
+const SETTINGS = { ...DESK, path: '/settings' };
+
 const codeField = (page) => page.getByRole('textbox', { name: 'Code' });
 const signInButton = (page) => page.getByRole('button', { name: 'Sign in', exact: true });
 const waitUntilSignedIn = (page) => page.getByRole('link', { name: 'Settings' }).waitFor();
 
-/** Opens the dialog that adds a device. */
+/** Opens the dialog that adds a device, in the settings. */
 async function addDevice(page) {
-  await page.goto('/settings');
   await page.getByRole('button', { name: 'Add a device' }).click();
   const dialog = page.getByRole('dialog', { name: 'Add a device' });
   await dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
@@ -45,7 +46,7 @@ async function openLink(page, link, name) {
 
 /** Adds a phone to a namespace. Returns the page of the phone, and the page of the browser that added the phone. */
 async function setUpTwo(t, namespace) {
-  const { page: desk } = await visit(t, namespace, { ...DESK, hasClock: true });
+  const { page: desk } = await visit(t, namespace, { ...SETTINGS, hasClock: true });
   const { dialog, link } = await addDevice(desk);
   const { page: phone } = await open(t, PHONE);
   await openLink(phone, link, 'My phone');
@@ -81,6 +82,7 @@ test('a device that is connected already says so and is not added again, and the
   const { desk, phone, dialog } = await setUpTwo(t, 'twice');
   await pollCode(desk);
   await dialog.getByText('Used by My phone').waitFor();
+  await desk.reload();
   const again = await addDevice(desk);
   await again.dialog.getByText('A device that is connected already says so, and is not added again.').waitFor();
   await phone.goto(again.link);
@@ -100,8 +102,8 @@ test('a device that is connected already says so and is not added again, and the
 });
 
 test('of two dialogs, only the one whose code was used says so', async (t) => {
-  const { page: first } = await visit(t, 'two-dialogs', { ...DESK, hasClock: true });
-  const { page: second } = await visit(t, 'two-dialogs', { ...DESK, hasClock: true });
+  const { page: first } = await visit(t, 'two-dialogs', { ...SETTINGS, hasClock: true });
+  const { page: second } = await visit(t, 'two-dialogs', { ...SETTINGS, hasClock: true });
   const [used, unused] = [await addDevice(first), await addDevice(second)];
   const added = await hub.webWithoutToken().post('/api/devices', { code: used.code, name: 'Tablet', kind: 'browser' });
   assert.equal(added.status, 200);
@@ -220,6 +222,7 @@ test('the dialog and the quick start replace a code that the hub has deleted bec
   const first = await addDeviceWithoutDialog();
   await page.reload();
   const shown = await readQuickStartCode(page);
+  await page.goto('/settings');
   const { dialog, code } = await addDevice(page);
   assert.equal((await web.request('DELETE', `/api/devices/${first}`)).status, 200);
   await pollCode(page);
@@ -258,8 +261,7 @@ test('wrong, used and expired codes are refused with what to do', async (t) => {
 });
 
 test('a code that expires is replaced in the dialog', async (t) => {
-  const { page } = await visit(t, 'expires');
-  await page.clock.install();
+  const { page } = await visit(t, 'expires', { ...SETTINGS, hasClock: true });
   const { dialog, code } = await addDevice(page);
   await page.clock.fastForward('05:00');
   await dialog.getByText('The code has expired.').waitFor();
@@ -290,7 +292,7 @@ test('a CLI that shows a code is approved in the console, and connects', async (
 
 test('a typed code of a CLI is denied, and the CLI says so', async (t) => {
   const cli = startCli(t);
-  const { page } = await visit(t, 'deny', { ...DESK, path: '/settings' });
+  const { page } = await visit(t, 'deny', SETTINGS);
   await page.getByRole('link', { name: 'Enter a device’s code' }).click();
   await codeField(page).fill('RZZZ-ZZZZ');
   await page.getByRole('button', { name: 'Continue' }).click();

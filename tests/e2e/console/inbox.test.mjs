@@ -262,9 +262,7 @@ test('says what an agent works on, and that an agent has shown no progress', asy
   const namespace = 'progress';
   const { session, cli } = await startAsking(t, namespace, 'site');
   await cli.keepAlive(session.id, { thinking: true, activity: 'npm test' });
-  const { page } = await visit(t, namespace, { ...DESK, path: `/sessions/${session.id}` });
-  await page.clock.install({ time: Date.now() });
-  await page.reload();
+  const { page } = await visit(t, namespace, { ...DESK, hasClock: true, path: `/sessions/${session.id}` });
   const row = page.locator('.session-row', { hasText: 'site' });
   const head = page.locator('.session-head');
   await row.getByText('npm test').waitFor();

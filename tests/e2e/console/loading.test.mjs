@@ -111,10 +111,9 @@ test('a page that opens a session makes each request once', async (t) => {
 test('a page that was open before shows its list, or its messages and the composer, before the hub answers', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'stored', ...namedSession('first') });
   await say(cli, session.id, 'Hello.');
-  const { page, context } = await visit(t, 'stored', DESK);
-  await waitForRecords(page, 'list', 1);
-  await page.goto(`/sessions/${session.id}`);
+  const { page, context } = await visit(t, 'stored', { ...DESK, path: `/sessions/${session.id}` });
   await new Chat(page).waitForText('Hello.');
+  await waitForRecords(page, 'list', 1);
   // The messages, and the index.
   await waitForRecords(page, 'conversation', 2);
   await page.close();
