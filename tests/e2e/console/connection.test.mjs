@@ -7,9 +7,10 @@ import { DESK, PHONE, signInUrl, waitForCount, waitForEqual } from '../lib/brows
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
-import { recordMoves, setFontSize } from '../lib/views.mjs';
+import { sayAll } from '../lib/records.mjs';
+import { openInPage, recordMoves, setFontSize } from '../lib/views.mjs';
 
-const { hub, open, visit } = await startConsole({ serviceWorkers: 'allow' });
+const { hub, open, visit } = await startConsole();
 
 const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 /** Refuses the WebSockets of a page, as some proxies do, and counts them. */
@@ -23,11 +24,14 @@ function refuseSockets() {
   };
 }
 
+/** The longest time between two attempts to connect. */
+const MAX_BACKOFF_MS = 15_000;
+
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
 test('sends messages that were written offline, and loads missed messages when the browser is online again', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'offline', ...talk });
-  const { page, context } = await visit(t, 'offline', { path: `/sessions/${session.id}` });
+  const { page, context } = await visit(t, 'offline', { path: `/sessions/${session.id}`, serviceWorkers: 'allow' });
   const chat = new Chat(page);
   await say(cli, session.id, 'Before.');
   await chat.waitForText('Before.');
@@ -57,13 +61,13 @@ test('the connection banner moves nothing on the page', async (t) => {
   };
   await cli.emitWithAck('update-state', { sid: session.id, expectedVersion: 1, agentState: { requests } });
   for (const options of [DESK, PHONE]) {
-    const { page, context } = await visit(t, 'banner', { ...options, path: `/sessions/${session.id}` });
+    const { page, context } = await visit(t, 'banner', options);
     for (const [path, label] of [
       ['/', 'Search sessions'],
       [`/sessions/${session.id}`, 'Square'],
     ]) {
       await context.setOffline(false);
-      await page.goto(path);
+      await openInPage(page, path);
       await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
       const element = page.getByLabel(label);
       await waitForCount(page.getByRole('status', { name: /^Loading/ }), 0);
@@ -79,7 +83,7 @@ test('the connection banner moves nothing on the page', async (t) => {
 
 test('on a connection that takes long, no line of a conversation moves, and the banner covers no control', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'long', ...talk });
-  for (let number = 1; number <= 40; number += 1) await say(cli, session.id, `Line ${number} of the conversation.`);
+  await sayAll(say.bind(null, cli, session.id), 40, (number) => `Line ${number} of the conversation.`);
   const phone = { ...PHONE, viewport: { width: 390, height: 664 } };
   for (const { name, options, fontSize = 16, dir = 'ltr' } of [
     { name: 'desk', options: DESK },
@@ -87,7 +91,7 @@ test('on a connection that takes long, no line of a conversation moves, and the 
     { name: 'phone, text of 200 %', options: phone, fontSize: 32 },
     { name: 'phone, right to left', options: phone, dir: 'rtl' },
   ]) {
-    const { page, context } = await open(t, { ...options, serviceWorkers: 'block' });
+    const { page, context } = await open(t, options);
     await setFontSize(page, fontSize);
     let connect = () => {};
     const connected = new Promise((resolve) => {
@@ -158,7 +162,7 @@ test('shows why the hub rejected a message, which can be retried or discarded', 
 
 test('loads everything again after a restart of the hub, without a page reload', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'restart', reconnection: true, ...talk });
-  const { page } = await visit(t, 'restart', { path: `/sessions/${session.id}` });
+  const { page } = await visit(t, 'restart', { path: `/sessions/${session.id}`, hasClock: true });
   const chat = new Chat(page);
   await say(cli, session.id, 'Before.');
   await chat.waitForText('Before.');
@@ -168,6 +172,7 @@ test('loads everything again after a restart of the hub, without a page reload',
   await cli.waitForReconnect(() => hub.restart());
   await cli.keepAlive(session.id);
   for (let number = 1; number <= 3; number += 1) await say(cli, session.id, `After ${number}.`);
+  await page.clock.fastForward(MAX_BACKOFF_MS);
   await chat.waitForText('After 3.');
   for (const text of ['Before.', 'After 1.', 'After 2.']) await waitForCount(chat.log.getByText(text), 1);
   await hub.web('restart').request('PATCH', `/api/sessions/${session.id}`, { body: { name: 'A new name' } });
@@ -178,6 +183,7 @@ test('loads everything again after a restart of the hub, without a page reload',
 test('shows a lost connection and loads missed messages after the reconnect', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'broken', ...talk });
   const { page } = await open(t);
+  await page.clock.install();
   let isBroken = false;
   const sockets = [];
   await page.routeWebSocket(/\/api\/events/, (socket) => {
@@ -195,6 +201,7 @@ test('shows a lost connection and loads missed messages after the reconnect', as
   await page.getByText('Connection lost. Reconnecting …').waitFor();
   await say(cli, session.id, 'Meanwhile.');
   isBroken = false;
+  await page.clock.fastForward(MAX_BACKOFF_MS);
   await chat.waitForText('Meanwhile.');
   await page.getByText('Connection lost').waitFor({ state: 'detached' });
 });

@@ -5,7 +5,8 @@ import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
-import { liveTalk, outputRecord } from '../lib/records.mjs';
+import { liveTalk, outputRecord, sayAll } from '../lib/records.mjs';
+import { openInPage } from '../lib/views.mjs';
 
 const { hub, visit, openTalk } = await startConsole();
 
@@ -123,16 +124,16 @@ test('fits long words into the width of a phone', async (t) => {
   assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
   const logFits = await page.getByRole('log').evaluate((log) => log.scrollWidth <= log.clientWidth);
   assert.equal(logFits, true);
-  await page.goto('/');
+  await openInPage(page, '/');
   await page.getByRole('link', { name: /a_word/ }).waitFor();
   assert.deepEqual(await measureWidth(), { fits: true, tooWide: [] });
 });
 
 test('copies code, and truncates very long content at first', async (t) => {
-  const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`);
+  const lines = Array.from({ length: 1100 }, (_, index) => `line ${index + 1}`);
   const { page, context } = await openConversation(t, 'copy', [
     textRecord('Run this:\n\n```sh\nnpm run dev\n```'),
-    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
+    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 1100' } }),
     outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines.join('\n') }),
     outputRecord({ type: 'tool_use', id: 'w', name: 'Write', input: { file_path: 'long.txt', content: `${lines.join('\n')}\n` } }),
     outputRecord({ type: 'tool_result', tool_use_id: 'w', content: 'x'.repeat(60_000) }),
@@ -142,21 +143,21 @@ test('copies code, and truncates very long content at first', async (t) => {
   await page.getByRole('button', { name: 'Copy code' }).click();
   await page.getByText('Copied').waitFor();
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'npm run dev');
-  await page.locator('summary', { hasText: 'seq 3000' }).click();
+  await page.locator('summary', { hasText: 'seq 1100' }).click();
   const outputElement = page.locator('.disclosure-body .output');
   const waitForOutput = (predicate, what) => eventually(async () => predicate(await outputElement.textContent()), what);
   const waitForLastLine = (line) => waitForOutput((content) => content.endsWith(`\n${line}`), `an output that ends with ${line}`);
   await waitForLastLine('line 200');
-  await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
-  await waitForLastLine('line 3000');
-  await page.locator('summary', { hasText: 'seq 3000' }).click();
+  await page.getByRole('button', { name: 'Show all 1100 lines' }).press('Enter');
+  await waitForLastLine('line 1100');
+  await page.locator('summary', { hasText: 'seq 1100' }).click();
 
   await page.locator('summary', { hasText: 'long.txt' }).click();
   const diff = page.getByRole('region', { name: 'Edit of long.txt' });
   await diff.waitFor();
   await waitForCount(diff.locator('[data-kind="added"]'), 1000);
-  await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
-  await waitForCount(diff.locator('[data-kind="added"]'), 3000);
+  await page.getByRole('button', { name: 'Show all 1100 lines' }).press('Enter');
+  await waitForCount(diff.locator('[data-kind="added"]'), 1100);
   await waitForOutput(({ length }) => length === 50_000, 'the start of the output');
   await page.getByRole('button', { name: 'Show all 60000 characters' }).press('Enter');
   await waitForOutput(({ length }) => length === 60_000, 'the whole output');
@@ -220,27 +221,27 @@ test('loads large images once they are in view', async (t) => {
 });
 
 test('keeps a long text expanded after it scrolls out of view, until its item is collapsed', async (t) => {
-  const lines = Array.from({ length: 3000 }, (_, index) => `line ${index + 1}`).join('\n');
-  const { page, chat, write } = await openConversation(t, 'expanded-text', [
-    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 3000' } }),
+  const lines = Array.from({ length: 300 }, (_, index) => `line ${index + 1}`).join('\n');
+  const { page, chat, say } = await openConversation(t, 'expanded-text', [
+    outputRecord({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'seq 300' } }),
     outputRecord({ type: 'tool_result', tool_use_id: 't', content: lines }),
   ]);
-  const summary = chat.log.locator('summary', { hasText: 'seq 3000' });
+  const summary = chat.log.locator('summary', { hasText: 'seq 300' });
   await summary.click();
-  await page.getByRole('button', { name: 'Show all 3000 lines' }).press('Enter');
+  await page.getByRole('button', { name: 'Show all 300 lines' }).press('Enter');
   const waitForEnd = (end, prepare = async () => {}) =>
     eventually(async () => {
       await prepare();
       return end.test((await chat.log.locator('.output').allTextContents()).join(''));
     }, `an output that ends with ${end}`);
-  await waitForEnd(/\nline 3000$/);
-  for (let number = 1; number <= 60; number += 1) await write({ type: 'text', text: `Message number ${number}.` });
+  await waitForEnd(/\nline 300$/);
+  await sayAll(say, 60, (number) => `Message number ${number}.`);
   await chat.log.evaluate((element) => element.scrollTo(0, element.scrollHeight));
   await chat.waitForText('Message number 60.');
   await summary.waitFor({ state: 'detached' });
-  await waitForEnd(/\nline 3000$/, () => chat.log.evaluate((element) => element.scrollTo(0, 0)));
+  await waitForEnd(/\nline 300$/, () => chat.log.evaluate((element) => element.scrollTo(0, 0)));
   await summary.click();
-  await chat.log.getByRole('button', { name: '… 2994 more lines' }).click();
+  await chat.log.getByRole('button', { name: '… 294 more lines' }).click();
   await waitForEnd(/\nline 200$/);
 });
 
@@ -260,9 +261,9 @@ test('stays responsive with texts that are costly to render', async (t) => {
   const { page } = await visit(t, 'costly');
   for (const [name, markdown] of Object.entries(costly)) {
     const messages = [textRecord(`This is about ${name}.\n\n${markdown}`), textRecord('The end.\n\n```constructor\nx\n```')];
-    await page.goto((await liveTalk(t, hub, 'costly', { tag: name, messages })).path);
-    await page.getByText('The end.').last().waitFor();
+    await openInPage(page, (await liveTalk(t, hub, 'costly', { tag: name, messages })).path);
     await page.getByRole('log').getByText(`This is about ${name}.`).waitFor({ state: 'attached' });
+    await page.getByText('The end.').last().waitFor();
     assert.equal(await page.getByText('This part could not be displayed').count(), 0);
     await page.getByLabel('Message to the agent').fill('The page responds.');
   }
@@ -289,7 +290,10 @@ test('tolerates invalid requests and attachments, and drops invalid values in th
     await cli.serve(`${session.id}:${name}`, () => results[name]);
   const expectText = async (path, changes, text) => {
     Object.assign(results, changes);
-    await page.goto(`/sessions/${session.id}${path}`);
+    // The conversation replaces the view, which then loads its data again.
+    await openInPage(page, `/sessions/${session.id}`);
+    await page.getByText('Said.').last().waitFor();
+    await openInPage(page, `/sessions/${session.id}${path}`);
     await page.getByText(text, { exact: true }).first().waitFor();
   };
   const unknownError = 'The agent reported an error without a message.';
@@ -314,14 +318,12 @@ test('tolerates invalid requests and attachments, and drops invalid values in th
     'The agent answered with git output that the console cannot read.',
   );
   await expectText('/changes', { gitStatus: { success: 'yes' }, gitDiffNumstat: { success: true, files: [] } }, unknownError);
-  await expectText(
-    '',
-    {
-      listSlashCommands: { success: true, commands: [5, null, 'compact'] },
-      listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] },
-    },
-    'Said.',
-  );
+  Object.assign(results, {
+    listSlashCommands: { success: true, commands: [5, null, 'compact'] },
+    listSkills: { success: true, skills: [null, { name: {} }, { name: 'review', description: {} }] },
+  });
+  await page.goto(`/sessions/${session.id}`);
+  await page.getByText('Said.').last().waitFor();
   await page.getByLabel('Message to the agent').fill('/');
   await waitForCount(page.locator('.completions li'), 2);
   await waitForEqual(() => page.locator('.completions li').allTextContents(), ['/compact', '/reviewSkill']);

@@ -5,7 +5,7 @@ import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
-import { liveTalk } from '../lib/records.mjs';
+import { liveTalk, sayAll } from '../lib/records.mjs';
 
 const { hub, open, visit, startSession, openTalk } = await startConsole();
 
@@ -136,35 +136,31 @@ async function expectEnd(page, chat) {
 test('a conversation opens at its end and stays there: with a tall answer, right-to-left text, and a late renderer', async (t) => {
   const { path, say } = await liveTalk(t, hub, 'end');
   // The list estimates the height of messages that it has not measured: far too high after a tall one, far too low before.
-  for (let number = 1; number <= 20; number += 1) await say(`Text ${number}`);
+  await sayAll(say, 20, (number) => `Text ${number}`);
   const paragraph = 'بالتأكيد، سأنظر أولا إلى الملفات ثم أكتب الاختبار وأشغله مرة أخرى. '.repeat(6);
   const code = `\`\`\`rust\n${'fn main() {}\n'.repeat(20)}\`\`\`\n\n`;
   await say(`# العنوان\n\n${code}${`${paragraph}\n\n`.repeat(12)}**The end.**`);
-  for (const device of [{ ...PHONE, viewport: { width: 390, height: 664 } }, DESK]) {
-    for (let opening = 1; opening <= 3; opening += 1) {
-      const { page } = await visit(t, 'end', { ...device, path });
+  for (const device of [{ ...PHONE, viewport: { width: 390, height: 664 } }, DESK])
+    for (const isRendererLate of [false, true]) {
+      const { page } = await open(t, device);
       const chat = new Chat(page);
+      const held = [];
+      if (isRendererLate) await page.route(/\/assets\/(render-markdown|highlight)/, (route) => held.push(() => route.continue()));
+      await page.goto(signInUrl(hub, 'end', path));
+      if (isRendererLate) {
+        await chat.waitForText('**The end.**');
+        await expectEnd(page, chat);
+        for (const release of held) release();
+      }
       await chat.log.locator('strong', { hasText: 'The end.' }).waitFor();
       await expectEnd(page, chat);
       await page.close();
     }
-    const { page } = await open(t, device);
-    const held = [];
-    await page.route(/\/assets\/(render-markdown|highlight)/, (route) => held.push(() => route.continue()));
-    await page.goto(signInUrl(hub, 'end', path));
-    const chat = new Chat(page);
-    await chat.waitForText('**The end.**');
-    await expectEnd(page, chat);
-    for (const release of held) release();
-    await chat.log.locator('strong', { hasText: 'The end.' }).waitFor();
-    await expectEnd(page, chat);
-    await page.close();
-  }
 });
 
 test('a message that arrives in the frame in which the user scrolls up does not scroll back to the end', async (t) => {
   const { path, say } = await liveTalk(t, hub, 'frame');
-  for (let number = 1; number <= 40; number += 1) await say(`Message number ${number}.`);
+  await sayAll(say, 40, (number) => `Message number ${number}.`);
   const { page } = await open(t);
   await page.addInitScript(() => {
     const { set } = Object.getOwnPropertyDescriptor(WebSocket.prototype, 'onmessage');
@@ -221,9 +217,9 @@ test('an item that is expanded at the end of the conversation stays in place', a
 });
 
 test('while output is streamed, the conversation keeps its scroll position, or stays at its end', async (t) => {
-  const { path, write } = await liveTalk(t, hub, 'pieces');
+  const { path, say, write } = await liveTalk(t, hub, 'pieces');
   const sayResult = (content) => write({ type: 'tool_result', tool_use_id: 't', content });
-  for (let number = 1; number <= 40; number += 1) await write({ type: 'text', text: `Message number ${number}.` });
+  await sayAll(say, 40, (number) => `Message number ${number}.`);
   await write({ type: 'tool_use', id: 't', name: 'Bash', input: { command: 'make' } });
   const { page } = await visit(t, 'pieces', { ...PHONE, path });
   const chat = new Chat(page);
@@ -253,7 +249,7 @@ test('a session is read-only while the terminal is in control, until the console
 
 test('shows the end of a long conversation, loads older messages while scrolling up, and keeps the scroll position', async (t) => {
   const { path, say } = await liveTalk(t, hub, 'long');
-  for (let number = 1; number <= 200; number += 1) await say(`Message number ${number}.`);
+  await sayAll(say, 200, (number) => `Message number ${number}.`);
   const { page } = await visit(t, 'long', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('Message number 200.');
@@ -286,7 +282,7 @@ test('shows the end of a long conversation, loads older messages while scrolling
 
 test('drops the oldest messages of a very long conversation, and loads these messages again while scrolling up', async (t) => {
   const { path, say } = await liveTalk(t, hub, 'longest');
-  for (let number = 1; number <= 401; number += 1) await say(`Message number ${number}.`);
+  await sayAll(say, 401, (number) => `Message number ${number}.`);
   const { page } = await visit(t, 'longest', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('Message number 401.');
@@ -340,10 +336,10 @@ test('refuses to send a message above the hub’s limit, and sends the message w
 
 test('keeps the place in the conversation while another tab is shown', async (t) => {
   const { path, say } = await liveTalk(t, hub, 'place');
-  for (let number = 0; number < 40; number += 1) await say(`Text ${number}.${'\n\nA line.'.repeat(number % 7)}`);
+  await sayAll(say, 40, (number) => `Text ${number}.${'\n\nA line.'.repeat(number % 7)}`);
   const { page } = await visit(t, 'place', { path });
   const chat = new Chat(page);
-  await chat.waitForText('Text 39.');
+  await chat.waitForText('Text 40.');
   const target = chat.log.getByText('Text 20.', { exact: true });
   const before = await scrollUpTo(page, chat.log, target);
   for (const tab of ['Changes', 'Files']) {

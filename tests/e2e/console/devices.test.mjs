@@ -17,13 +17,14 @@ const NOT_VALID = /^This code is not valid\. It may be mistyped, used, or older 
 
 const { hub, open, visit } = await startConsole();
 
+const SETTINGS = { ...DESK, path: '/settings' };
+
 const codeField = (page) => page.getByRole('textbox', { name: 'Code' });
 const signInButton = (page) => page.getByRole('button', { name: 'Sign in', exact: true });
 const waitUntilSignedIn = (page) => page.getByRole('link', { name: 'Settings' }).waitFor();
 
-/** Opens the dialog that adds a device. */
+/** Opens the dialog that adds a device, in the settings. */
 async function addDevice(page) {
-  await page.goto('/settings');
   await page.getByRole('button', { name: 'Add a device' }).click();
   const dialog = page.getByRole('dialog', { name: 'Add a device' });
   await dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
@@ -31,6 +32,9 @@ async function addDevice(page) {
   const code = await dialog.locator('.device-code').textContent();
   return { dialog, code, link: `${hub.url}/pair#${code}` };
 }
+
+/** Advances the clock of a page to the next time its dialog asks whether its code is valid or used. */
+const pollCode = (page) => page.clock.runFor(2_000);
 
 /** Signs a browser in with a link. */
 async function openLink(page, link, name) {
@@ -42,16 +46,17 @@ async function openLink(page, link, name) {
 
 /** Adds a phone to a namespace. Returns the page of the phone, and the page of the browser that added the phone. */
 async function setUpTwo(t, namespace) {
-  const { page: desk } = await visit(t, namespace);
-  const { dialog, code, link } = await addDevice(desk);
+  const { page: desk } = await visit(t, namespace, { ...SETTINGS, hasClock: true });
+  const { dialog, link } = await addDevice(desk);
   const { page: phone } = await open(t, PHONE);
   await openLink(phone, link, 'My phone');
-  return { desk, phone, dialog, code, link };
+  return { desk, phone, dialog };
 }
 
 test('a phone that opens the link of a code is signed in, and both browsers work', async (t) => {
   const { desk, phone, dialog } = await setUpTwo(t, 'add');
   await phone.waitForURL(`${hub.url}/`);
+  await pollCode(desk);
   await dialog.getByText('Used by My phone').waitFor();
   await dialog.getByRole('button', { name: 'Close' }).click();
   const row = desk.getByRole('listitem').filter({ hasText: 'My phone' });
@@ -75,7 +80,9 @@ test('a phone that opens the link of a code is signed in, and both browsers work
 
 test('a device that is connected already says so and is not added again, and the dialog offers a new code in place of the used one', async (t) => {
   const { desk, phone, dialog } = await setUpTwo(t, 'twice');
+  await pollCode(desk);
   await dialog.getByText('Used by My phone').waitFor();
+  await desk.reload();
   const again = await addDevice(desk);
   await again.dialog.getByText('A device that is connected already says so, and is not added again.').waitFor();
   await phone.goto(again.link);
@@ -84,6 +91,7 @@ test('a device that is connected already says so and is not added again, and the
   await phone.getByLabel('Name of this device').fill('My phone again');
   await signInButton(phone).click();
   await waitUntilSignedIn(phone);
+  await pollCode(desk);
   await again.dialog.getByText('Used by My phone again').waitFor();
   await again.dialog.getByText(again.code).waitFor({ state: 'detached' });
   await again.dialog.getByRole('button', { name: 'New code' }).click();
@@ -94,14 +102,16 @@ test('a device that is connected already says so and is not added again, and the
 });
 
 test('of two dialogs, only the one whose code was used says so', async (t) => {
-  const { page: first } = await visit(t, 'two-dialogs');
-  const { page: second } = await visit(t, 'two-dialogs');
+  const { page: first } = await visit(t, 'two-dialogs', { ...SETTINGS, hasClock: true });
+  const { page: second } = await visit(t, 'two-dialogs', { ...SETTINGS, hasClock: true });
   const [used, unused] = [await addDevice(first), await addDevice(second)];
   const added = await hub.webWithoutToken().post('/api/devices', { code: used.code, name: 'Tablet', kind: 'browser' });
   assert.equal(added.status, 200);
+  await pollCode(first);
   await used.dialog.getByText('Used by Tablet').waitFor();
   // The other dialog has read the state of its own code since.
-  for (let poll = 0; poll < 2; poll += 1) await second.waitForResponse((response) => response.url().includes('/api/devices/codes/'));
+  for (let poll = 0; poll < 2; poll += 1)
+    await Promise.all([second.waitForResponse((response) => response.url().includes('/api/devices/codes/')), pollCode(second)]);
   assert.equal(await unused.dialog.locator('.device-code').textContent(), unused.code);
 });
 
@@ -166,7 +176,7 @@ test('the code of the quick start is renewed before it expires, and only while t
 test('a reload keeps the code of the quick start until a computer has used it', async (t) => {
   const { page } = await visit(t, 'reloads');
   const first = await readQuickStartCode(page);
-  for (let reload = 0; reload < 6; reload += 1) {
+  for (let reload = 0; reload < 2; reload += 1) {
     await page.reload();
     assert.equal(await readQuickStartCode(page), first);
   }
@@ -203,7 +213,7 @@ test('a revoked device is signed out at once, and the other browser notices noth
 });
 
 test('the dialog and the quick start replace a code that the hub has deleted because a device was revoked', async (t) => {
-  const { page } = await visit(t, 'deleted-code');
+  const { page } = await visit(t, 'deleted-code', { ...DESK, hasClock: true });
   const web = hub.web('deleted-code');
   const addDeviceWithoutDialog = async () => {
     const { code } = (await web.post('/api/devices/codes', {})).body;
@@ -212,8 +222,10 @@ test('the dialog and the quick start replace a code that the hub has deleted bec
   const first = await addDeviceWithoutDialog();
   await page.reload();
   const shown = await readQuickStartCode(page);
+  await page.goto('/settings');
   const { dialog, code } = await addDevice(page);
   assert.equal((await web.request('DELETE', `/api/devices/${first}`)).status, 200);
+  await pollCode(page);
   await dialog.getByText('The code is no longer valid, because a device was revoked.').waitFor();
   await dialog.getByRole('button', { name: 'New code' }).click();
   await dialog.getByRole('img', { name: 'QR code of the sign-in link' }).waitFor();
@@ -223,17 +235,15 @@ test('the dialog and the quick start replace a code that the hub has deleted bec
 });
 
 test('wrong, used and expired codes are refused with what to do', async (t) => {
-  const { page: desk } = await visit(t, 'codes');
-  const { code, link, dialog } = await addDevice(desk);
-  const { page: first } = await open(t);
-  await openLink(first, link, 'First');
-  await dialog.getByText('Used by First').waitFor();
-  const { code: expired } = (await hub.web('codes').post('/api/devices/codes', {})).body;
+  const createCode = async () => (await hub.web('codes').post('/api/devices/codes', {})).body.code;
+  const code = await createCode();
+  assert.equal((await hub.webWithoutToken().post('/api/devices', { code, name: 'First', kind: 'browser' })).status, 200);
+  const expired = await createCode();
   const database = await hub.database();
   await database.prepare('UPDATE pairings SET expires_at = 1 WHERE namespace = ?').bind('codes').run();
 
   const { page } = await open(t);
-  await page.goto(link);
+  await page.goto(`/pair#${code}`);
   const wrong = code.replace(/.$/, (last) => (last === 'A' ? 'B' : 'A'));
   for (const [kind, text] of Object.entries({ used: code, wrong, expired })) {
     await codeField(page).fill(text);
@@ -251,8 +261,7 @@ test('wrong, used and expired codes are refused with what to do', async (t) => {
 });
 
 test('a code that expires is replaced in the dialog', async (t) => {
-  const { page } = await visit(t, 'expires');
-  await page.clock.install();
+  const { page } = await visit(t, 'expires', { ...SETTINGS, hasClock: true });
   const { dialog, code } = await addDevice(page);
   await page.clock.fastForward('05:00');
   await dialog.getByText('The code has expired.').waitFor();
@@ -283,7 +292,7 @@ test('a CLI that shows a code is approved in the console, and connects', async (
 
 test('a typed code of a CLI is denied, and the CLI says so', async (t) => {
   const cli = startCli(t);
-  const { page } = await visit(t, 'deny', { ...DESK, path: '/settings' });
+  const { page } = await visit(t, 'deny', SETTINGS);
   await page.getByRole('link', { name: 'Enter a device’s code' }).click();
   await codeField(page).fill('RZZZ-ZZZZ');
   await page.getByRole('button', { name: 'Continue' }).click();

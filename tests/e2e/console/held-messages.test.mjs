@@ -4,10 +4,10 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { connectCli } from '../../../scripts/product/clients/cli.mjs';
-import { PHONE, waitForValue, waitForCount } from '../lib/browser.mjs';
+import { PHONE, signIn, waitForValue, waitForCount } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
-const { hub, visit } = await startConsole();
+const { hub, open } = await startConsole();
 
 const metadata = { path: '/code/a', host: 'laptop', name: 'The talk', lifecycleState: 'running' };
 
@@ -26,11 +26,11 @@ const loseConnection = (page) => changeInactive(page, ({ updatedAt }) => ({ acti
 test('leaves messages for a sleeping laptop, takes one back, and shows on all devices when the others are sent', async (t) => {
   const namespace = 'leave';
   const { id } = await hub.web(namespace).openSession({ tag: '/code/a', metadata });
-  const { page } = await visit(t, namespace);
-  const phone = (await visit(t, namespace, PHONE)).page;
+  const { page } = await open(t);
+  const { page: phone } = await open(t, PHONE);
   for (const device of [page, phone]) {
     await loseConnection(device);
-    await device.goto(`${hub.url}/sessions/${id}`);
+    await signIn(device, hub, namespace, `/sessions/${id}`);
   }
   const chat = new Chat(page);
   const leave = page.getByRole('button', { name: 'Leave for laptop' });
@@ -63,10 +63,10 @@ test('leaves messages for a sleeping laptop, takes one back, and shows on all de
 test('a message that failed because the laptop had just fallen asleep can be left for its return', async (t) => {
   const namespace = 'asleep';
   const { id } = await hub.web(namespace).openSession({ tag: '/code/a', metadata });
-  const { page } = await visit(t, namespace, PHONE);
+  const { page } = await open(t, PHONE);
   // The page has not heard yet that the laptop is away.
   await changeInactive(page, () => ({ active: true }));
-  await page.goto(`${hub.url}/sessions/${id}`);
+  await signIn(page, hub, namespace, `/sessions/${id}`);
   const chat = new Chat(page);
   await chat.send('run the tests');
   const failed = chat.log.locator('.outgoing[data-state="failed"]');
@@ -89,9 +89,9 @@ test('while a decision is open, the composer unfolds, and leaves a message for a
   const cli = await connectCli(t, hub, { namespace, auth: { sessionId: id } });
   const agentState = { requests: { r1: { tool: 'Bash', arguments: { command: 'make' }, createdAt: 1 } } };
   await cli.emitWithAck('update-state', { sid: id, expectedVersion: 1, agentState });
-  const { page } = await visit(t, namespace, PHONE);
+  const { page } = await open(t, PHONE);
   await loseConnection(page);
-  await page.goto(`${hub.url}/sessions/${id}`);
+  await signIn(page, hub, namespace, `/sessions/${id}`);
   const chat = new Chat(page);
   await chat.request().getByText('You can answer when it is back').waitFor();
   await waitForCount(chat.composer, 0);

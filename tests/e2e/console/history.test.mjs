@@ -7,6 +7,7 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForEqual, waitForCount, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { sayAll } from '../lib/records.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
 
@@ -116,7 +117,7 @@ test('folds a turn to its question and its last text, also after a reload, and n
 
 test('keeps the place after a reload and in another view, and counts the messages that arrived meanwhile', async (t) => {
   const { path, say } = await writtenSession(t, 'reload');
-  for (let number = 1; number <= 150; number += 1) await say(`Text ${number}.${'\n\nA line.'.repeat(number % 4)}`);
+  await sayAll(say, 150, (number) => `Text ${number}.${'\n\nA line.'.repeat(number % 4)}`);
   const { page } = await visit(t, 'reload', { ...DESK, path });
   const chat = new Chat(page);
   await chat.waitForText('Text 150.');
@@ -165,7 +166,7 @@ test('a session that is opened at its end has a line above the new messages, and
   await chat.waitForText('The old text.');
   await page.getByRole('link', { name: 'Back to sessions' }).tap();
   await chat.log.waitFor({ state: 'detached' });
-  for (let number = 1; number <= 30; number += 1) await say(`New text ${number}.`);
+  await sayAll(say, 30, (number) => `New text ${number}.`);
   await page.goBack();
   await chat.waitForText('New text 30.');
   await page.getByRole('button', { name: '30 new', exact: true }).tap();
@@ -176,7 +177,7 @@ test('a session that is opened at its end has a line above the new messages, and
 
 test('releases the rows that have left the view', async (t) => {
   const { path, say } = await writtenSession(t, 'released-rows');
-  await Promise.all(Array.from({ length: 300 }, (_, n) => say(`- message ${n}\n- \`code\`\n- **bold**`)));
+  await sayAll(say, 300, (number) => `- message ${number}\n- \`code\`\n- **bold**`);
   const { page } = await visit(t, 'released-rows', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.log.waitFor();
@@ -208,7 +209,7 @@ test('searches all messages with Ctrl+F, opens what hides a hit, and goes back t
   await callTool('a', 'make build', `${'a line of the build\n'.repeat(30)}the needle in the output\n`);
   await say('Done with the first task.');
   await ask('Next');
-  for (let number = 1; number <= 400; number += 1) await say(`Text ${number}.`);
+  await sayAll(say, 400, (number) => `Text ${number}.`);
   await say('The newest needle.');
   const { page } = await visit(t, 'search', { ...DESK, path });
   const chat = new Chat(page);
@@ -258,7 +259,7 @@ test('after a jump, the wheel scrolls at once, also while messages are measured'
   const { path, say } = await writtenSession(t, 'wheel');
   await say('The needle.');
   // The heights differ from each other, so that each message that comes into view moves those below it.
-  for (let number = 1; number <= 150; number += 1) await say(`Text ${number}.\n\n${'- line\n'.repeat(number % 7)}`);
+  await sayAll(say, 150, (number) => `Text ${number}.\n\n${'- line\n'.repeat(number % 7)}`);
   await say('The newest text.');
   const { page } = await visit(t, 'wheel', { ...DESK, path });
   const chat = new Chat(page);
@@ -296,7 +297,7 @@ test('after a jump, the wheel scrolls at once, also while messages are measured'
 
 test('a search of a long history shows its progress, and can be canceled', async (t) => {
   const { path, say } = await writtenSession(t, 'cancel');
-  for (let number = 1; number <= 300; number += 1) await say(`Text ${number}.`);
+  await sayAll(say, 300, (number) => `Text ${number}.`);
   const { page } = await open(t);
   const requests = [];
   await page.route(/messages\?limit=200&beforeSeq/, (route) => requests.push(route));
@@ -317,7 +318,7 @@ test('a search of a long history shows its progress, and can be canceled', async
 
 test('jumps to a date', async (t) => {
   const { path, say } = await writtenSession(t, 'dates');
-  for (let number = 1; number <= 200; number += 1) await say(`Text ${number}.`);
+  await sayAll(say, 200, (number) => `Text ${number}.`);
   const { page } = await visit(t, 'dates', { ...PHONE, path });
   const chat = new Chat(page);
   await chat.waitForText('Text 200.');
@@ -342,7 +343,7 @@ test('jumps to a date', async (t) => {
 
 test('jumps to a day in the middle of a history, and from a day without messages to the next message', async (t) => {
   const { path, say } = await writtenSession(t, 'days');
-  for (let number = 1; number <= 160; number += 1) await say(`Text ${number}.`);
+  await sayAll(say, 160, (number) => `Text ${number}.`);
   const { page } = await open(t, DESK);
   // Five messages on every second day.
   const noonOf = (seq) => Date.UTC(2026, 0, 1 + 2 * Math.floor((seq - 1) / 5), 12) + seq;
@@ -381,7 +382,7 @@ test('exports all messages as Markdown and as JSON, large messages included', as
   await ask('Please fix it');
   const output = 'a line of a long output\n'.repeat(8_000);
   await callTool('a', 'make', output);
-  for (let number = 1; number <= 250; number += 1) await say(`Text ${number}.`);
+  await sayAll(say, 250, (number) => `Text ${number}.`);
   const { page } = await visit(t, 'export', { ...PHONE, path });
   await new Chat(page).waitForText('Text 250.');
   const download = async (format) => {

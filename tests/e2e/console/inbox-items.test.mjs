@@ -12,13 +12,11 @@ const { hub, open, visit } = await startConsole();
 const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
 /** Opens the inbox of a namespace on a desk. */
-async function openInbox(t, namespace, options = DESK) {
+async function openInbox(t, namespace, /** @type {Parameters<typeof visit>[2]} */ options = DESK) {
   const opened = await visit(t, namespace, { ...options, path: '/inbox' });
   const inbox = new InboxPage(opened.page);
   await inbox.items.first().waitFor();
-  /** Waits until the card of an item accepts keys. */
-  const waitForKeys = (text) => inbox.item(text).locator('[aria-keyshortcuts="d"]').waitFor();
-  return { ...opened, inbox, row: (text) => inbox.item(text).locator('.inbox-row'), waitForKeys };
+  return { ...opened, inbox, row: (text) => inbox.item(text).locator('.inbox-row') };
 }
 
 test('j and k move between the items of the inbox, and never leave the inbox', async (t) => {
@@ -48,10 +46,10 @@ test('the keys answer the focused request of the inbox after it was opened, and 
   const { answered } = await startAsking(t, hub, namespace, 'site', requests);
   const idle = await startAsking(t, hub, namespace, 'idle');
   await idle.cli.sendMessage(idle.session.id, READY);
-  const { page, inbox, row, waitForKeys } = await openInbox(t, namespace);
+  const { page, inbox, row } = await openInbox(t, namespace, { ...DESK, hasClock: true });
   await row('Ready').waitFor();
   await row('first').click();
-  await waitForKeys('first');
+  await inbox.waitForKeys('first');
   await page.keyboard.press('j');
   await waitForFocus(row('second'));
   // The first press opens the focused request. A quick second press has no effect.
@@ -61,14 +59,14 @@ test('the keys answer the focused request of the inbox after it was opened, and 
       await new Promise(requestAnimationFrame);
     }
   });
-  await waitForKeys('second');
+  await inbox.waitForKeys('second');
   await waitForCount(inbox.item('first').locator('.inbox-card'), 0);
   assert.deepEqual(answered, []);
   await page.keyboard.press('a');
   await inbox.item('second').getByText('Approved').waitFor();
   await row('third').focus();
   await page.keyboard.press('d');
-  await waitForKeys('third');
+  await inbox.waitForKeys('third');
   // The focus is on an item without a request, beside an open request.
   await row('Ready').focus();
   for (const key of ['a', 'd', '.']) await page.keyboard.press(key);
@@ -78,7 +76,7 @@ test('the keys answer the focused request of the inbox after it was opened, and 
   await page.keyboard.press('.');
   await page.getByRole('dialog', { name: 'More answers' }).waitFor();
   await page.keyboard.press('Escape');
-  await waitForKeys('third');
+  await inbox.waitForKeys('third');
   await page.keyboard.press('d');
   await inbox.item('third').getByText('Denied').waitFor();
   assert.deepEqual(answered, [
@@ -91,14 +89,13 @@ test('above the list of sessions, a key opens the focused request before it answ
   const namespace = 'section-keys';
   const requests = { r1: request('first', minutesAgo(3)), r2: request('second', minutesAgo(2)) };
   const { answered } = await startAsking(t, hub, namespace, 'site', requests);
-  const { page } = await visit(t, namespace);
+  const { page } = await visit(t, namespace, { ...DESK, hasClock: true });
   const inbox = new InboxPage(page);
-  const waitForKeys = (text) => inbox.item(text).locator('[aria-keyshortcuts="d"]').waitFor();
   await inbox.item('first').locator('.inbox-row').click();
-  await waitForKeys('first');
+  await inbox.waitForKeys('first');
   await inbox.item('second').locator('.inbox-row').focus();
   await page.keyboard.press('a');
-  await waitForKeys('second');
+  await inbox.waitForKeys('second');
   assert.deepEqual(answered, []);
   await page.keyboard.press('a');
   await inbox.item('second').getByText('Approved').waitFor();
@@ -195,7 +192,7 @@ test('the inbox is fetched when the page starts, and then kept current by events
   // On a slow network, the page fetches the inbox before the event stream has started, and again after the start.
   const fetchedAtStart = fetched.length;
   assert.ok(fetchedAtStart <= 2, `${fetchedAtStart} fetches`);
-  await page.clock.runFor('10:00');
+  await page.clock.fastForward('10:00');
   await setRequests({ r1: ls, r2: pwd, r3: request('make', minutesAgo(1)) });
   await inbox.item('make').waitFor();
   assert.equal(fetched.length, fetchedAtStart);

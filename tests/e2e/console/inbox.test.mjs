@@ -6,6 +6,7 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, waitForCount, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { InboxPage, minutesAgo, request, SMALL_PHONE, startAsking as ask } from '../lib/inbox.mjs';
+import { openInPage } from '../lib/views.mjs';
 
 const { hub, visit } = await startConsole();
 
@@ -79,10 +80,10 @@ test('a request has the same answers in the inbox and in its session, also if th
   for (const [index, name] of ['careful', 'swift'].entries()) {
     await inbox.item(name).locator('.inbox-row').click();
     const answers = await answersOf(inbox.item(name));
-    await page.goto(`/sessions/${sessions[index].session.id}`);
-    assert.deepEqual(await answersOf(page.getByRole('region', { name: 'Edit request' })), answers, name);
+    await openInPage(page, `/sessions/${sessions[index].session.id}`);
+    assert.deepEqual(await answersOf(page.getByRole('main').getByRole('region', { name: 'Edit request' })), answers, name);
     offersEdits.push(answers.includes('Approve and accept edits'));
-    await page.goto('/');
+    await openInPage(page, '/');
   }
   assert.deepEqual(offersEdits, [false, true]);
 });
@@ -150,15 +151,15 @@ test('a request that another browser answers disappears with a notice, and the f
 
 test('200 requests in 50 sessions stay usable', async (t) => {
   const namespace = 'many';
-  const sessions = [];
-  for (let number = 0; number < 50; number += 1) {
+  const startNumbered = (number) => {
     // Ten sessions with 16 requests each, and forty sessions with one.
     const count = number < 10 ? 16 : 1;
     const requests = Object.fromEntries(
       Array.from({ length: count }, (_, index) => [`r${index}`, request(`make s${number}-${index}`, minutesAgo(100 - number))]),
     );
-    sessions.push(await startAsking(t, namespace, `s${number}`, requests));
-  }
+    return startAsking(t, namespace, `s${number}`, requests);
+  };
+  const sessions = await Promise.all(Array.from({ length: 50 }, (_, number) => startNumbered(number)));
   const { page } = await visit(t, namespace, SMALL_PHONE);
   const inbox = new InboxPage(page);
   await inbox.section.getByRole('link', { name: 'Waiting for you 200' }).waitFor();
@@ -185,7 +186,7 @@ test('nothing moves in the section or below it while a pointer is on the list', 
   const namespace = 'still';
   const site = await startAsking(t, namespace, 'site', { r1: request('first', minutesAgo(3)), r2: request('second', minutesAgo(2)) });
   const docs = await startAsking(t, namespace, 'docs');
-  const { page } = await visit(t, namespace);
+  const { page } = await visit(t, namespace, { ...DESK, hasClock: true });
   const inbox = new InboxPage(page);
   await waitForCount(inbox.items, 2);
   const row = page.locator('.session-row', { hasText: 'docs' });
@@ -201,6 +202,7 @@ test('nothing moves in the section or below it while a pointer is on the list', 
   assert.deepEqual(await places(), before);
   await waitForCount(inbox.item('new'), 0);
   await page.mouse.up();
+  await inbox.skipDeparture();
   await inbox.item('new').waitFor();
   await inbox.item('first').waitFor({ state: 'detached' });
 });
@@ -260,9 +262,7 @@ test('says what an agent works on, and that an agent has shown no progress', asy
   const namespace = 'progress';
   const { session, cli } = await startAsking(t, namespace, 'site');
   await cli.keepAlive(session.id, { thinking: true, activity: 'npm test' });
-  const { page } = await visit(t, namespace, { ...DESK, path: `/sessions/${session.id}` });
-  await page.clock.install({ time: Date.now() });
-  await page.reload();
+  const { page } = await visit(t, namespace, { ...DESK, hasClock: true, path: `/sessions/${session.id}` });
   const row = page.locator('.session-row', { hasText: 'site' });
   const head = page.locator('.session-head');
   await row.getByText('npm test').waitFor();

@@ -10,7 +10,7 @@ import { DESK, PHONE, waitForCount, waitForFocus, waitForValue, waitForEqual, wa
 import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, fillDirectory, openMore, startConsole } from '../lib/console.mjs';
 
-const { hub, visit, startSession } = await startConsole();
+const { hub, visit, startSession, openTalk } = await startConsole();
 
 /** Selects an item of the session menu. */
 async function selectAction(page, item) {
@@ -205,7 +205,7 @@ test('shows each error at its field, in the words of the form’s labels', async
 });
 
 test('shows shortcuts only if there is a hardware keyboard', async (t) => {
-  const { page, chat } = await startSession(t, 'keys', { options: PHONE });
+  const { page, chat } = await openTalk(t, 'keys', {}, PHONE);
   await page.goto(`${hub.url}/settings`);
   await page.getByRole('heading', { name: 'Notifications' }).waitFor();
   const keys = page.getByRole('heading', { name: 'Keyboard shortcuts' });

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { DESK, waitForCount } from '../lib/browser.mjs';
+import { DESK, signIn, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
 
-const { visit, hub } = await startConsole();
+const { open, visit, hub } = await startConsole();
 
 const namedSession = (name) => ({ tag: `/code/${name}`, metadata: { path: `/code/${name}`, host: 'h', name } });
 const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
@@ -27,16 +27,30 @@ function recordRequests(page) {
   return requests;
 }
 
-/** Waits until a page is connected and has loaded everything. */
-async function waitUntilLoaded(page) {
+/** Leaves the page, which ends its requests, and records those of the next page. @see recordRequests */
+async function recordNextRequests(page) {
+  await page.goto('about:blank');
+  return recordRequests(page);
+}
+
+/** Waits until a page is connected and shows the list of sessions. */
+async function waitUntilConnected(page) {
   await page.locator('.connection[data-state="live"]:empty').waitFor({ state: 'attached' });
   await page.getByRole('link', { name: /first/ }).waitFor();
+}
+
+/** Waits until a page is connected and sends no more requests. */
+async function waitUntilLoaded(page) {
+  await waitUntilConnected(page);
   await page.waitForLoadState('networkidle');
 }
 
-/** Opens the list of sessions. `gate` counts the page's connections to the event stream, and holds them while it is closed. */
+/**
+ * Opens the list of sessions, and waits until the list is stored. `gate` counts the page's connections to the event stream, and holds them
+ * while it is closed.
+ */
 async function openList(t, namespace) {
-  const { page } = await visit(t, namespace, DESK);
+  const { page } = await open(t);
   const gate = { connections: 0, opened: Promise.resolve(), close: () => () => {} };
   gate.close = () => {
     let open = () => {};
@@ -50,9 +64,10 @@ async function openList(t, namespace) {
     await gate.opened;
     socket.connectToServer();
   });
-  // Only the sockets of pages that are opened later are held.
-  await page.goto('/');
-  await waitUntilLoaded(page);
+  // The gate is open: only later sockets are held.
+  await signIn(page, hub, namespace);
+  await waitUntilConnected(page);
+  await waitForRecords(page, 'list', 1);
   gate.connections = 0;
   return { page, gate };
 }
@@ -79,7 +94,7 @@ test('a page that opens a session makes each request once', async (t) => {
   await say(cli, session.id, 'Hello.');
   const { page, gate } = await openList(t, 'once');
   await setResponseTime(page, 20);
-  const requests = recordRequests(page);
+  const requests = await recordNextRequests(page);
   await page.goto(`/sessions/${session.id}`);
   await new Chat(page).waitForText('Hello.');
   await waitUntilLoaded(page);
@@ -96,10 +111,9 @@ test('a page that opens a session makes each request once', async (t) => {
 test('a page that was open before shows its list, or its messages and the composer, before the hub answers', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'stored', ...namedSession('first') });
   await say(cli, session.id, 'Hello.');
-  const { page, context } = await visit(t, 'stored', DESK);
-  await waitForRecords(page, 'list', 1);
-  await page.goto(`/sessions/${session.id}`);
+  const { page, context } = await visit(t, 'stored', { ...DESK, path: `/sessions/${session.id}` });
   await new Chat(page).waitForText('Hello.');
+  await waitForRecords(page, 'list', 1);
   // The messages, and the index.
   await waitForRecords(page, 'conversation', 2);
   await page.close();
@@ -161,6 +175,7 @@ test('opening another session reads the session and its messages once', async (t
   const { session, cli } = await liveSession(t, hub, { namespace: 'another', ...namedSession('first') });
   await say(cli, session.id, 'Hello.');
   const { page, gate } = await openList(t, 'another');
+  await page.waitForLoadState('networkidle');
   const requests = recordRequests(page);
   await page.getByRole('link', { name: /first/ }).click();
   const chat = new Chat(page);
@@ -178,7 +193,7 @@ test('on a slow network, the first requests of a page do not wait for its connec
   await say(cli, session.id, 'Hello.');
   const { page, gate } = await openList(t, 'slow');
   await setResponseTime(page, 150);
-  const requests = recordRequests(page);
+  const requests = await recordNextRequests(page);
   const connect = gate.close();
   await page.goto(`/sessions/${session.id}`);
   await new Chat(page).waitForText('Hello.');
@@ -215,7 +230,7 @@ test('on a slow network, a first visit requests its session before the code of t
   const chat = new Chat(page);
   await chat.waitForText('Hello.');
   await chat.waitForText('Said before the code arrived.');
-  await waitUntilLoaded(page);
+  await waitUntilConnected(page);
 });
 
 test('a first request that fails before the code of the console has arrived is repeated', async (t) => {
@@ -229,7 +244,7 @@ test('a first request that fails before the code of the console has arrived is r
   await failed;
   deliver();
   await new Chat(page).waitForText('Hello.');
-  await waitUntilLoaded(page);
+  await waitUntilConnected(page);
 });
 
 test('a first visit with a token that is no longer valid asks to sign in', async (t) => {
@@ -262,15 +277,14 @@ test('on a slow network, the list of sessions of a first visit does not wait for
   await page.getByRole('link', { name: /first, renamed/ }).waitFor();
   await waitForCount(page.locator('.connection[data-state="live"]'), 0);
   connect();
-  await waitUntilLoaded(page);
+  await waitUntilConnected(page);
 });
 
 test('on a slow network, a page that shows its stored list makes each request once', async (t) => {
   await liveSession(t, hub, { namespace: 'slow-stored', ...namedSession('first') });
   const { page, gate } = await openList(t, 'slow-stored');
-  await waitForRecords(page, 'list', 1);
   await setResponseTime(page, 150);
-  const requests = recordRequests(page);
+  const requests = await recordNextRequests(page);
   const connect = gate.close();
   await page.goto('/');
   await page.getByRole('link', { name: /first/ }).waitFor();

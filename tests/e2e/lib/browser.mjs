@@ -145,11 +145,15 @@ export async function waitForMatch(read, pattern) {
 export const positionOf = async (locator) => Math.round((await locator.boundingBox())?.y ?? Number.NaN);
 
 /**
- * Scrolls a scrolled element up with the wheel until `target` is in view, and returns the position of `target`. Waits for the end of each
- * step: the wheel moves the content in several frames, also after the call of the wheel has returned.
+ * Scrolls a scrolled element up until it has rendered `target`, then with the wheel until `target` is in view, and returns the position of
+ * `target`. Waits for the end of each step of the wheel, which moves the content in several frames, also after its call has returned.
  * @returns {Promise<number>}
  */
 export async function scrollUpTo(page, scroller, target) {
+  while ((await target.count()) === 0) {
+    await scroller.evaluate((element) => element.scrollBy(0, -400));
+    await waitForFrames(page);
+  }
   for (;;) {
     await scroller.hover();
     await page.mouse.wheel(0, -400);

@@ -62,6 +62,13 @@ export class InboxPage {
     return this.page.clock.runFor(4_000);
   }
 
+  /** Waits until the card of an item accepts keys: 600 ms after it was shown. Needs a page with a clock. */
+  async waitForKeys(text) {
+    await this.item(text).getByRole('button', { name: 'Deny' }).waitFor();
+    await this.page.clock.runFor(600);
+    await this.item(text).locator('[aria-keyshortcuts="d"]').waitFor();
+  }
+
   /** Opens an item, and presses a button of its card. */
   async answer(text, button) {
     await this.item(text).locator('.inbox-row').click();

@@ -10,6 +10,14 @@ export const outputRecord = (...content) => ({
 });
 
 /**
+ * Sends the texts with the numbers 1 to `count`, and waits for all acknowledgements. The messages of one socket keep their order.
+ * @param {(text: string) => Promise<unknown>} say
+ * @param {number} count
+ * @param {(number: number) => string} textOf
+ */
+export const sayAll = (say, count, textOf) => Promise.all(Array.from({ length: count }, (_, index) => say(textOf(index + 1))));
+
+/**
  * Creates a live session whose path is its tag. Its CLI accepts each answer to a request. `answered`: these answers. `setState` replaces
  * the agent state, and `setRequests` its requests. `say` sends a text of the agent, and `write` blocks of its answer.
  * @param {{after: (step: () => unknown) => void}} t
@@ -30,7 +38,7 @@ export async function liveTalk(t, hub, namespace, { tag = '/code/talk', metadata
     await cli.serve(`${session.id}:permission`, (answer) => (answered.push(answer), { success: true }));
     await setRequests(requests);
   }
-  for (const message of messages) await cli.sendMessage(session.id, message);
+  await Promise.all(messages.map((message) => cli.sendMessage(session.id, message)));
   const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
   const write = (...blocks) => cli.sendMessage(session.id, outputRecord(...blocks));
   return { session, cli, path: `/sessions/${session.id}`, answered, setState, setRequests, say, write };
