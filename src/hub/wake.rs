@@ -232,7 +232,6 @@ impl State {
             stored_bytes: Default::default(),
             message_rate: Default::default(),
             events: EventStream::new(&config.namespace, now),
-            event_appender: Default::default(),
             schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
             unwritten_attachments: Vec::new(),

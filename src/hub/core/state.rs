@@ -26,7 +26,6 @@ use crate::hub::core::uploads::UploadSlots;
 use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
 use crate::model::owner::Owner;
-use crate::store::events::Appender;
 
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
@@ -56,7 +55,6 @@ pub(in crate::hub) struct State {
     pub stored_bytes: StoredBytes,
     pub message_rate: MessageRate,
     pub events: EventStream,
-    pub event_appender: Appender,
     pub schedule: Schedule,
     pub cache: Cache,
     /// The sockets whose attachments must be written. A socket appears once for each change: while the length grows, a burst of changes

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
-use crate::hub::core::state::State;
 use crate::limits::RETAINED_BYTES;
-use crate::store::events::{self, EventsRow, TRIM_BYTES};
+use crate::store::events::{self, TRIM_BYTES};
 use crate::store::{DbError, Statement};
 
 /// How long a web client that resumes waits for the memory to read the event log, in milliseconds.
@@ -29,7 +28,7 @@ impl Hub {
         let state = &mut *self.turn();
         let numbers = state.events.reserve_for_batch(events, self.rt.now());
         let rows = state.events.encode_batch(numbers.clone(), effects.iter().filter_map(Effect::event));
-        self.append_rows(state, rows, batch);
+        state.events.append_rows(&self.config.namespace, rows, batch);
         Ok(numbers)
     }
 
@@ -40,13 +39,8 @@ impl Hub {
         let state = &mut *self.turn();
         let numbers = state.events.reserve_for_batch(2, self.rt.now());
         let rows = state.events.encode_gap(numbers.end - 1);
-        self.append_rows(state, rows, batch);
+        state.events.append_rows(&self.config.namespace, rows, batch);
         Ok((numbers.start, numbers.end - 1))
-    }
-
-    fn append_rows(&self, state: &mut State, rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
-        let start = state.events.log.start;
-        state.event_appender.append(&self.config.namespace, start, rows, batch);
     }
 
     /// Returns the newer of two event ids. An id that is malformed or of another namespace counts as older.

@@ -167,7 +167,7 @@ impl Hub {
         if !statements.is_empty() {
             let mut results = self.db.batch(&mut statements).await?;
             self.turn().insert_looked_up(lookup, &statements, &mut results);
-            self.turn().event_appender.on_written(&statements, results);
+            self.turn().events.appender.on_written(&statements, results);
         }
         Ok(event_numbers)
     }
