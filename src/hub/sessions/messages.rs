@@ -17,7 +17,6 @@ use crate::hub::core::sessions::evictions::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
-use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::Json;
 use crate::model::message::{HeldMessage, Message};
@@ -26,6 +25,11 @@ use crate::store::messages::MessageRef;
 use crate::store::{held_messages, query};
 use crate::wire::cli::{message_ack, message_rejected};
 use crate::wire::socketio::AckId;
+
+/// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
+const MAX_LOOKUPS: u32 = 3;
+/// The error after [`MAX_LOOKUPS`].
+const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
 
 /// A message to add.
 pub struct Draft {
@@ -172,7 +176,10 @@ impl Hub {
                 }
                 Err(Needs::LocalIds(unknown)) => {
                     lookups += 1;
-                    self.look_up_local_ids(unknown).await?;
+                    // The next batch looks them up. Finds nothing if the session is evicted meanwhile, or has
+                    // [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
+                    self.turn().unknown_local_ids.extend(unknown);
+                    self.wait_for_commit().await?;
                 }
             }
         }
