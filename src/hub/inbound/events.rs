@@ -6,11 +6,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
+use crate::hub::core::effect::{Effect, VersionedUpdate};
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
-use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender, served_elsewhere, subject_of};
 use crate::hub::sessions::messages::Draft;
 use crate::hub::turn::Turn;

@@ -7,12 +7,11 @@ use std::sync::Arc;
 use futures::channel::oneshot::{self, Receiver};
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
+use crate::hub::core::effect::{Effect, VersionedUpdate};
 use crate::hub::core::error::{Error, Kind, check_size};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::{BeforeImages, HubQueue};
 use crate::hub::core::state::{AckTiming, State};
-use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::machines::load::to_listed;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::interrupted;
