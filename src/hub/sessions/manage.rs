@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::storage_keys::SWEEP;
@@ -24,6 +26,8 @@ const MAX_TAG_BYTES: usize = 4096;
 const SWEEP_PAUSE_FACTOR: u64 = 4;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NewSession {
     /// The CLI's own name of the session; 1 to 4,096 bytes. If a session has this tag already, no session is created.
     pub tag: String,
