@@ -46,7 +46,7 @@ impl Hub {
 
     pub(in crate::hub) fn close_for(&self, reason: ClosedFor) {
         let mut turn = self.turn();
-        self.rt.kv_put(CLOSED_FOR, reason.as_str());
+        self.rt.kv_put(CLOSED_FOR, reason.into());
         // The import may bring another generation.
         self.rt.kv_delete(GENERATION);
         self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
