@@ -26,14 +26,6 @@ use crate::wire::socketio::AckId;
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
 /// What a handled event shows about the activity of its session or machine, the owner.
-///
-/// | event | |
-/// |---|---|
-/// | `message` | `Served` |
-/// | `session-alive`, `machine-alive` | `Alive` |
-/// | the versioned updates, `rpc-register` | `Active` |
-/// | `session-end` | `Ended` |
-/// | `message-delta`, `rpc-unregister`, `ping` | `Nothing` |
 enum Activity {
     Nothing,
     /// The socket serves the owner.
@@ -91,7 +83,7 @@ impl Hub {
                 result.map(|timing| (Activity::Alive, Some(timing)))
             }
             CliEvent::SessionEnd(end) => {
-                self.on_session_end(&end, conn).await.map(|timing| (Activity::Ended, Some(timing)))
+                self.on_session_end(&end, conn).await.map(|()| (Activity::Ended, Some(AckTiming::OnCommit)))
             }
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
