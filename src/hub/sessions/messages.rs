@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::effect::{Effect, Reply};
-use crate::hub::core::error::{Error, Kind, check_size};
+use crate::hub::core::error::{Error, Kind, check_field, check_size};
 use crate::hub::core::local_ids::Seen;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::CachedSession;
@@ -70,13 +70,8 @@ impl Draft {
 
     fn check(&self) -> Result<(), Error> {
         check_size("message", &self.content, MAX_CONTENT_BYTES)?;
-        if self.local_id.as_ref().is_some_and(|id| id.len() > MAX_LOCAL_ID_BYTES) {
-            return Err(Error::field(
-                "localId",
-                format!("Field `localId` must have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID."),
-            ));
-        }
-        Ok(())
+        let is_valid = self.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
+        check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))
     }
 }
 
