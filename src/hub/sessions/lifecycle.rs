@@ -33,7 +33,7 @@ impl Hub {
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
-        let reports = self.turn().liveness.reports();
+        let reports = self.turn().liveness.reports;
         let params = Json::object(&[("reason", Json::of(reason.unwrap_or(ABORT_REASON)))]);
         self.call_without_result(id, Method::Abort, &params).await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;

@@ -122,7 +122,7 @@ impl Cli {
         let of_others = self.others.iter().flat_map(|ServedOwner { owner, methods, .. }| {
             methods
                 .iter()
-                .map(|method| (owner.clone(), vocabulary.method(method).to_owned(), prefixed_name(owner, method)))
+                .map(|method| (owner.clone(), vocabulary.method(method).to_owned(), format!("{}:{method}", owner.id())))
         });
         let of_named = self.methods.iter().filter_map(|name| {
             let (owner, method) = self.resolve_method(name, vocabulary)?;
@@ -182,10 +182,6 @@ impl Cli {
         let session = self.session.clone().map(Owner::Session);
         session.or_else(|| self.machine.clone().map(Owner::Machine)).map(|owner| (owner, name))
     }
-}
-
-fn prefixed_name(owner: &Owner, method: &str) -> String {
-    format!("{}:{method}", owner.id())
 }
 
 #[cfg(test)]

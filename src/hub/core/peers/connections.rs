@@ -314,7 +314,9 @@ impl Connections {
     /// Records that a heartbeat was sent to all web clients.
     pub fn record_heartbeat(&mut self) {
         let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_sse());
-        web_sockets.for_each(|connection| connection.send_window.record_ping());
+        for connection in web_sockets {
+            connection.send_window.record_ping();
+        }
     }
 
     /// Returns the sockets whose CONNECT packet was not accepted yet.
