@@ -18,7 +18,7 @@ const USES: &str = "
     http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
     hub               -> hub::core hub::core::namespace hub::core::ports model store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
-    hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model
+    hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
     hub::core::events -> hub::core::peers limits model store
     hub::core::local_ids -> limits store
@@ -45,7 +45,7 @@ const USES: &str = "
     memory_budget     -> limits
     metrics           ->
     model             -> limits
-    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::inbound limits log memory_budget model push store wire
+    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::inbound limits log memory_budget model push store wire
     platform::worker  -> http platform
     push              -> model
     store             -> limits log memory_budget model
