@@ -43,6 +43,17 @@ pub struct ReceivedState<'a> {
     pub completed: Vec<(String, &'a RawValue)>,
 }
 
+/// A permission request that is no longer pending.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedRequest {
+    pub session_id: String,
+    /// The agent's id of the request, unique in the session.
+    pub request_id: String,
+    /// Unix milliseconds. Completed requests are ordered by this time.
+    pub completed_at: u64,
+    pub value: Json,
+}
+
 /// The fields that are added to a request when it is completed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
