@@ -89,11 +89,6 @@ impl State {
         self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
-    /// Whether a CLI or a web client is connected.
-    pub fn has_clients(&self) -> bool {
-        self.connections.clis().next().is_some() || self.connections.subscriptions().next().is_some()
-    }
-
     /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
     /// acknowledged after the queued writes.
     pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
