@@ -258,7 +258,7 @@ impl Turn<'_> {
             })?;
         }
         let session = &self.state.cache.require_entry(&draft.session)?.session;
-        let notification = is_ready.then(|| self.hub.ready_notification(session));
+        let notification = is_ready.then(|| self.hub.config.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
         self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
         self.state.stored_bytes.add(message.content.text().len() as u64);
