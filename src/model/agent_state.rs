@@ -250,7 +250,6 @@ pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
-/// Returns the JSON text of a pending request.
 pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
     pending_map(state).get(id).map(RawValue::get)
 }

@@ -107,7 +107,6 @@ impl Effect {
         matches!(self, Self::Publish(_) | Self::Message { .. })
     }
 
-    /// Returns the event that the effect publishes.
     pub fn event(&self) -> Option<&Event> {
         match self {
             Self::Publish(event) => Some(event),

@@ -64,7 +64,6 @@ pub(in crate::hub) struct FieldValue<'a> {
     pub version: u64,
 }
 
-/// Returns a versioned field of a session.
 pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
 
 pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {

@@ -84,7 +84,6 @@ pub enum Added {
 
 /// What a step needs before it can run.
 enum Needs {
-    /// Related rows of the session.
     Related(RelatedRows),
     /// Local ids that must be looked up in the database: they are new or belong to old messages.
     LocalIds(Vec<UnknownLocalId>),

@@ -57,7 +57,6 @@ pub struct Cli {
     /// When the first ping since the last received frame was sent, in Unix milliseconds.
     #[serde(rename = "pingedAt", skip_serializing_if = "Option::is_none")]
     pub unanswered_since: Option<u64>,
-    /// Whether the CLI accepts uploads in chunks.
     #[serde(rename = "uploadChunks", skip_serializing_if = "std::ops::Not::not")]
     pub accepts_upload_chunks: bool,
     /// The installation that the CLI named in CONNECT.

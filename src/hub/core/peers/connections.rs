@@ -24,7 +24,6 @@ pub enum Peer {
     /// A CLI whose CONNECT packet was not accepted yet.
     #[serde(rename = "opening")]
     Connecting(Connecting),
-    /// A connected CLI.
     Cli(Cli),
     /// A web client, or the worker that copies the frames to an SSE stream.
     Web(Subscription),

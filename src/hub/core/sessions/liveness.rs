@@ -201,7 +201,6 @@ impl Liveness {
         true
     }
 
-    /// Records that the CLI of an owner is connected.
     pub fn record_connected(&mut self, owner: &Owner) {
         self.pending.get_mut(owner).into_iter().for_each(|deadline| deadline.disconnected_from = None);
     }
