@@ -132,7 +132,7 @@ fn check_routing(head: &RequestHead, routing: &str) {
         Action::Respond(response) => assert!(!response.status().is_server_error(), "{head:?}: {response:?}"),
         Action::History(history) => {
             check_namespace(&history.namespace);
-            let read = edge.read_history(history, &head.query).now_or_never().expect("a page without waiting");
+            let read = edge.places.read_history(history, &head.query).now_or_never().expect("a page without waiting");
             assert!(!read.status().is_server_error(), "{head:?}: {read:?}");
         }
         Action::Object(namespace, _) => check_namespace(namespace),

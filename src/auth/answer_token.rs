@@ -53,7 +53,6 @@ pub struct AnswerKey {
 }
 
 impl AnswerKey {
-    /// Derives the key from the key of the JWTs.
     pub fn derive(key: &JwtKey) -> Self {
         let (current, previous) = key.secrets();
         let derive = |secret: &[u8]| hmac_sha256(secret, &[PURPOSE]);

@@ -19,14 +19,13 @@ use super::error::ErrorResponse;
 use super::extract::{is_credential_sent, is_read};
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
-use super::response::{JsonText, Response, json_response, to_response};
+use super::response::{JsonText, Response, json_response};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken};
 use crate::hub::core::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::memory_budget::MemoryBudget;
 use crate::model::namespace::Namespace;
-use crate::store::memory::ReadMemory;
 use crate::store::places::Databases;
 use crate::store::retry::Environment;
 use crate::store::sessions::SELECT_BY_ID;
@@ -110,7 +109,7 @@ pub enum Action {
     Pair(PairingStep),
     /// Forward the request to the object, with its token if the object [needs the credential](is_credential_sent).
     Object(Namespace, Option<VerifiedToken>),
-    /// Call [`Edge::read_history`], or forward the request to the object, which has the same route.
+    /// Call [`EdgePlaces::read_history`], or forward the request to the object, which has the same route.
     History(HistoryRequest),
     /// Perform the read at the same time as [`Edge::verify_token`], and discard its response if the check fails.
     Unchecked(Box<Self>),
@@ -134,9 +133,7 @@ pub struct Edge {
     pub cors: Cors,
     routing: Routing,
     pub(super) db: Arc<dyn Database>,
-    places: EdgePlaces,
-    memory_budget: Arc<MemoryBudget>,
-    environment: Arc<dyn Environment>,
+    pub places: EdgePlaces,
     metrics_token: Option<MetricsToken>,
 }
 
@@ -169,8 +166,8 @@ impl Edge {
         environment: Arc<dyn Environment>,
     ) -> Self {
         let authentication = Authentication::new(tokens, jwt, Arc::clone(&db), Arc::clone(&environment));
-        let places = EdgePlaces::new(Databases::single(Arc::clone(&db)));
-        Self { authentication, cors, routing, db, places, memory_budget, environment, metrics_token: None }
+        let places = EdgePlaces::new(Databases::single(Arc::clone(&db)), memory_budget, environment);
+        Self { authentication, cors, routing, db, places, metrics_token: None }
     }
 
     /// Sets the token of `GET /metrics`; without it, the route does not exist.
@@ -179,8 +176,9 @@ impl Edge {
     }
 
     /// Sets the databases of a deployment with several databases. The first is the database that [`new`](Self::new) got.
-    pub fn with_databases(self, databases: Databases) -> Self {
-        Self { places: EdgePlaces::new(databases), ..self }
+    pub fn with_databases(mut self, databases: Databases) -> Self {
+        self.places.databases = databases;
+        self
     }
 
     /// Decides how to handle a request.
@@ -280,14 +278,6 @@ impl Edge {
         require_method(head, &["GET"], || Action::Metrics(namespace))
     }
 
-    /// Reads a page of a session's messages, which needs only the database.
-    pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
-        let budget = self.memory_budget.namespace_budget(request.namespace.as_ref());
-        let memory = ReadMemory::new(budget, Arc::clone(&self.environment));
-        let page = self.places.read_history(&memory, request, query).await;
-        to_response(page.map(JsonText::from).map_err(ErrorResponse::from))
-    }
-
     /// Verifies the access token or JWT of a request for an event stream, or of [`Action::Unchecked`].
     pub async fn verify_token(&self, head: &RequestHead, now_ms: u64) -> Result<VerifiedToken, ErrorResponse> {
         // Browsers can't add headers to an event stream or a WebSocket.
@@ -299,7 +289,7 @@ impl Edge {
 
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
     pub async fn check_database(&self) -> Response {
-        for db in self.places.databases() {
+        for db in self.places.databases.all() {
             let session = Statement::new(SELECT_BY_ID, ["".into(), "".into()]);
             let error = match db.batch(&mut vec![session, Statement::new(FIND_NEWEST, [])]).await {
                 Ok(results) if results.last().is_none_or(Vec::is_empty) => DbError::NoSchema(String::new()),

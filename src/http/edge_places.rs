@@ -1,15 +1,18 @@
-//! Finds the database of a namespace in the worker, if the deployment has several. Source: docs/design/databases.md.
+//! Reads in the worker: finds the database of a namespace, if the deployment has several. Source: docs/design/databases.md.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
+use super::error::ErrorResponse;
 use super::history::HistoryRequest;
+use super::response::{JsonText, Response, to_response};
 use crate::hub::core::error::Error;
-use crate::memory_budget::{ResponseText, lock};
+use crate::memory_budget::{MemoryBudget, ResponseText, lock};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{DIRECTORY, DatabaseNumber, Databases, binding, count_namespaces, find};
+use crate::store::retry::Environment;
 use crate::store::{Database, DbError};
 
 /// The cache forgets all places when it has this many.
@@ -17,28 +20,29 @@ const MAX_CACHED_PLACES: usize = 10_000;
 
 /// The databases, and the places that were looked up.
 pub struct EdgePlaces {
-    databases: Databases,
+    pub databases: Databases,
     cache: Mutex<HashMap<Namespace, DatabaseNumber>>,
+    memory_budget: Arc<MemoryBudget>,
+    environment: Arc<dyn Environment>,
 }
 
 impl EdgePlaces {
-    pub fn new(databases: Databases) -> Self {
-        Self { databases, cache: Mutex::default() }
+    pub fn new(databases: Databases, memory_budget: Arc<MemoryBudget>, environment: Arc<dyn Environment>) -> Self {
+        Self { databases, cache: Mutex::default(), memory_budget, environment }
     }
 
-    pub fn databases(&self) -> &[Arc<dyn Database>] {
-        self.databases.all()
+    /// Reads a page of a session's messages, which needs only the database.
+    pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
+        let page = self.find_page(request, query).await;
+        to_response(page.map(JsonText::from).map_err(ErrorResponse::from))
     }
 
     /// Reads a page as [`HistoryRequest::read`] does. A cached place may be out of date: the earlier database has no page then, because the
     /// namespace is marked as moved there. So the place is looked up again before the request fails. With one database, the place is looked
     /// up only if the session is missing: the database of the namespace may be no longer bound.
-    pub async fn read_history(
-        &self,
-        memory: &ReadMemory,
-        request: &HistoryRequest,
-        query: &str,
-    ) -> Result<ResponseText, Error> {
+    async fn find_page(&self, request: &HistoryRequest, query: &str) -> Result<ResponseText, Error> {
+        let budget = self.memory_budget.namespace_budget(request.namespace.as_ref());
+        let memory = ReadMemory::new(budget, Arc::clone(&self.environment));
         let namespace = &request.namespace;
         let is_single = self.databases.is_single();
         let cached = if is_single { Some(DIRECTORY) } else { lock(&self.cache).get(namespace).copied() };
@@ -48,7 +52,7 @@ impl EdgePlaces {
         };
         loop {
             let db: &dyn Database = &**self.databases.get(number)?;
-            let page = request.read(db, memory, query).await;
+            let page = request.read(db, &memory, query).await;
             if page.as_ref().map_or_else(|error| is_single && !matches!(error, Error::NotFound(_)), |_| true) {
                 return page;
             }

@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::extract::RoutedRequest;
 use super::response::{JsonText, Reply};
 use crate::hub::core::error::{Error, check_field};
-use crate::hub::machines::spawn::SpawnParams;
+use crate::hub::machines::spawn::{SessionType, SpawnParams};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
-use crate::wire::field_types::{List, optional_keyword, optional_scalar};
+use crate::wire::field_types::{List, optional_scalar};
 
 /// How many paths one `POST /api/machines/:id/paths/exists` checks (docs/openapi.yaml).
 const MAX_PATHS: usize = 1000;
@@ -40,36 +40,6 @@ pub async fn register(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&body.id).await?))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct SpawnBody {
-    directory: String,
-    agent: Option<String>,
-    model: Option<String>,
-    #[serde(default, deserialize_with = "optional_scalar")]
-    yolo: Option<bool>,
-    #[serde(default, deserialize_with = "optional_keyword")]
-    session_type: Option<SessionType>,
-    worktree_name: Option<String>,
-    branch: Option<String>,
-    options: Option<Json>,
-    #[serde(default, deserialize_with = "optional_scalar")]
-    trust: Option<bool>,
-}
-
-#[derive(Deserialize, Clone, Copy, PartialEq)]
-#[serde(rename_all = "lowercase")]
-pub enum SessionType {
-    Simple,
-    Worktree,
-}
-
-impl SessionType {
-    pub fn as_str(self) -> &'static str {
-        if self == Self::Simple { "simple" } else { "worktree" }
-    }
-}
-
 /// Refuses a worktree without a name.
 pub fn check_worktree(session_type: Option<SessionType>, name: Option<&str>) -> Result<(), Error> {
     if session_type == Some(SessionType::Worktree) && name.is_none_or(|name| name.trim().is_empty()) {
@@ -81,22 +51,11 @@ pub fn check_worktree(session_type: Option<SessionType>, name: Option<&str>) -> 
 
 pub async fn spawn(mut request: RoutedRequest) -> Reply {
     let id = request.load_machine().await?;
-    let body: SpawnBody = request.take_json()?;
-    check_field(!body.directory.trim().is_empty(), "directory", format_args!("not be empty"))?;
-    check_worktree(body.session_type, body.worktree_name.as_deref())?;
-    check_field(body.options.as_ref().is_none_or(Json::is_object), "options", format_args!("be an object"))?;
-    let params = SpawnParams {
-        directory: body.directory,
-        agent: body.agent.unwrap_or_else(|| request.hub.config.vocabulary.default_agent().to_owned()),
-        model: body.model,
-        yolo: body.yolo,
-        session_type: body.session_type.map(SessionType::as_str),
-        worktree_name: body.worktree_name,
-        branch: body.branch,
-        options: body.options,
-        trust: body.trust,
-    };
-    Ok(JsonText::serialize(&request.hub.spawn_session(&id, &params).await?))
+    let params: SpawnParams = request.take_json()?;
+    check_field(!params.directory.trim().is_empty(), "directory", format_args!("not be empty"))?;
+    check_worktree(params.session_type, params.worktree_name.as_deref())?;
+    check_field(params.options.as_ref().is_none_or(Json::is_object), "options", format_args!("be an object"))?;
+    Ok(JsonText::serialize(&request.hub.spawn_session(&id, params).await?))
 }
 
 #[derive(Deserialize)]

@@ -1,7 +1,7 @@
 //! `/api/sessions`, `/cli/sessions` and `/api/inbox`: list, get, create, change and delete sessions, and control their life cycle.
 
 use super::extract::RoutedRequest;
-use super::machines::{SessionType, check_worktree};
+use super::machines::check_worktree;
 use super::response::{JsonText, Reply, acknowledge};
 use crate::hub::core::error::{Error, check_field, check_length};
 use crate::hub::core::sessions::inbox::InboxRequest;
@@ -13,7 +13,7 @@ use crate::hub::sessions::resume::ForkPoint;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::settings::Settings;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
-use crate::wire::field_types::{optional_keyword, optional_scalar, scalar};
+use crate::wire::field_types::optional_scalar;
 use serde::{Deserialize, Deserializer};
 
 /// The longest session name, in Unicode code points (docs/openapi.yaml).
@@ -56,19 +56,9 @@ pub async fn show(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap_text("session", request.hub.serialize_session(&request.param("id")?).await?))
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct NewSessionBody {
-    tag: String,
-    metadata: Json,
-    agent_state: Option<Json>,
-    model: Option<String>,
-}
-
 /// `POST /cli/sessions`: gets the session of a tag, or creates it.
 pub async fn get_or_create(mut request: RoutedRequest) -> Reply {
-    let body: NewSessionBody = request.take_json()?;
-    let new = NewSession { tag: body.tag, metadata: body.metadata, agent_state: body.agent_state, model: body.model };
+    let new: NewSession = request.take_json()?;
     loop {
         let id = request.hub.get_or_create_session(&new).await?;
         match request.hub.serialize_session(&id).await {
@@ -228,26 +218,12 @@ pub async fn set_option(mut request: RoutedRequest) -> Reply {
     acknowledge(request.hub.set_option(&id, &option, &value).await)
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct ForkBody {
-    #[serde(deserialize_with = "scalar")]
-    seq: u64,
-    #[serde(default, deserialize_with = "optional_keyword")]
-    session_type: Option<SessionType>,
-    worktree_name: Option<String>,
-    #[serde(default, deserialize_with = "optional_scalar")]
-    trust: Option<bool>,
-}
-
 /// Starts a session with the history of this session up to a message. A failure of the machine is a result with status 200.
 pub async fn fork(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
-    let body: ForkBody = request.take_json()?;
-    let is_integer = body.seq <= MAX_SAFE_INTEGER;
+    let point: ForkPoint = request.take_json()?;
+    let is_integer = point.seq <= MAX_SAFE_INTEGER;
     check_field(is_integer, "seq", format_args!("be an integer from 0 to {MAX_SAFE_INTEGER}"))?;
-    check_worktree(body.session_type, body.worktree_name.as_deref())?;
-    let session_type = body.session_type.map(SessionType::as_str);
-    let point = ForkPoint { seq: body.seq, session_type, worktree_name: body.worktree_name, trust: body.trust };
+    check_worktree(point.session_type, point.worktree_name.as_deref())?;
     Ok(JsonText::serialize(&request.hub.fork(&id, &point).await?))
 }

@@ -22,7 +22,11 @@ impl Hub {
         let now = self.rt.now();
         let (due, has_clients, is_busy) = {
             let mut turn = self.turn();
-            (turn.schedule.on_alarm(now), turn.has_clients(), turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now)
+            (
+                turn.schedule.on_alarm(now),
+                turn.connections.has_clients(),
+                turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now,
+            )
         };
         // The next instance computes its next tick from this time. A busy object does not store the time, because it is expected to
         // stay in memory. If the platform evicts it, the next instance sends one tick too many.

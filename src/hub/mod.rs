@@ -43,7 +43,6 @@ pub mod core;
 pub mod devices;
 pub mod events;
 pub mod inbound;
-pub mod local_ids;
 pub mod machines;
 pub mod memory;
 pub mod namespace;

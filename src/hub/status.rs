@@ -5,7 +5,6 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::quotas::Usage;
-use crate::hub::turn::Turn;
 use crate::log::hash_of_namespace;
 use crate::metrics::Gauge;
 use crate::model::json::Json;
@@ -28,7 +27,7 @@ impl Hub {
         // The counts were read from the database, so the place is known.
         let name = self.places.as_ref().map(|places| binding(places.placed.known_number()));
         let turn = self.turn();
-        let (clis, web_clients) = turn.count_sockets();
+        let (clis, web_clients) = turn.connections.client_counts();
         let queued_bytes = turn.write_queue.pending_bytes();
         drop(turn);
         let number = |number: u64| Json::of(&number);
@@ -94,7 +93,7 @@ impl Hub {
     fn gauges(&self) -> [Gauge; 11] {
         let now = self.rt.now();
         let turn = self.turn();
-        let (clis, web_clients) = turn.count_sockets();
+        let (clis, web_clients) = turn.connections.client_counts();
         let sessions = turn.liveness.live_session_count();
         let (queued, cached) = (turn.write_queue.pending_bytes(), turn.cache.cached_sessions());
         drop(turn);
@@ -120,12 +119,5 @@ impl Hub {
             gauge("hub_database_rows_read", "", "Rows read since the object was loaded.", usage.rows_read),
             gauge("hub_database_rows_written", "", "Rows written since the object was loaded.", usage.rows_written),
         ]
-    }
-}
-
-impl Turn<'_> {
-    /// Returns the numbers of connected CLIs and web clients.
-    fn count_sockets(&self) -> (u64, u64) {
-        (self.connections.clis().count() as u64, self.connections.subscriptions().count() as u64)
     }
 }

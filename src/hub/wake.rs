@@ -60,7 +60,7 @@ impl Hub {
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
         let environment = HubEnvironment { rt: Arc::clone(&rt), telemetry: Arc::clone(&telemetry) };
         // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
-        let is_after_hibernation = state.has_clients() && !rt.previous_instance_crashed();
+        let is_after_hibernation = state.connections.has_clients() && !rt.previous_instance_crashed();
         let fences = Fences { rt: Arc::clone(&rt), environment: environment.clone(), is_after_hibernation, now };
         let (db, access, places) = fences.open(&config, databases);
         let memory = ReadMemory::new(budget, Arc::new(environment));
@@ -232,7 +232,6 @@ impl State {
             stored_bytes: Default::default(),
             message_rate: Default::default(),
             events: EventStream::new(&config.namespace, now),
-            event_appender: Default::default(),
             schedule: Schedule::new(last_tick.unwrap_or(now)),
             cache: Default::default(),
             unwritten_attachments: Vec::new(),

@@ -43,6 +43,17 @@ pub struct ReceivedState<'a> {
     pub completed: Vec<(String, &'a RawValue)>,
 }
 
+/// A permission request that is no longer pending.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CompletedRequest {
+    pub session_id: String,
+    /// The agent's id of the request, unique in the session.
+    pub request_id: String,
+    /// Unix milliseconds. Completed requests are ordered by this time.
+    pub completed_at: u64,
+    pub value: Json,
+}
+
 /// The fields that are added to a request when it is completed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -239,7 +250,6 @@ pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
-/// Returns the JSON text of a pending request.
 pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
     pending_map(state).get(id).map(RawValue::get)
 }

@@ -32,7 +32,6 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Returns a versioned field, and its version.
     pub fn field(&self, field: VersionedField) -> (&InlineOrLarge, u64) {
         match field {
             VersionedField::RunnerState => (&self.runner_state, self.runner_state_version),

@@ -7,7 +7,6 @@
 pub mod agent_message;
 pub mod agent_state;
 pub mod catalog;
-pub mod completed_request;
 pub mod device;
 pub mod event;
 pub mod ids;

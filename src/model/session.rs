@@ -353,18 +353,6 @@ mod tests {
         }
     }
 
-    #[test]
-    fn metadata_must_have_a_path_and_a_host() {
-        let check = |text: &str| fit_metadata(&Json::parse(text).unwrap()).map(|_| ()).map_err(|error| error.field);
-        assert_eq!(check(r#"{"path":"/w","host":"h"}"#), Ok(()));
-        assert_eq!(check(r#"{"path":1,"host":"h"}"#), Err("metadata.path".into()));
-        assert_eq!(check(r#"{"path":"\ud800","host":"h"}"#), Err("metadata.path".into()));
-        assert_eq!(check(r#"{"path":"/w"}"#), Err("metadata.host".into()));
-        assert_eq!(check("[]"), Err("metadata".into()));
-        assert_eq!(check(r#"{"path":"/w","host":"h","\ud800":1}"#), Err("metadata".into()));
-        assert_eq!(check(r#"{"path":"/w","host":"h","name":"a","name":"b"}"#), Err("metadata.name".into()));
-    }
-
     /// Fits metadata with this field. `Ok`: the value that the field then has. `Err`: the name of the refused field.
     fn fit_field(name: &str, value: &serde_json::Value) -> Result<serde_json::Value, String> {
         let mut metadata = serde_json::json!({"path": "/w", "host": "h"});

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::agent_message::Fields;
+use super::json::Json;
 use super::vocabulary::Vocabulary;
-use crate::limits::MAX_KEYWORD_BYTES;
+use crate::limits::{MAX_KEYWORD_BYTES, MAX_TODOS_BYTES};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TodoItem {
@@ -45,6 +46,12 @@ pub struct Progress {
 pub fn progress(todos: &[TodoItem]) -> Progress {
     let is_completed = |todo: &&TodoItem| todo.status == TodoStatus::Completed;
     Progress { completed: todos.iter().filter(is_completed).count(), total: todos.len() }
+}
+
+/// Returns the to-do list of a message as JSON. Ignores a list above [`MAX_TODOS_BYTES`].
+pub fn find(content: &str, vocabulary: &Vocabulary) -> Option<Json> {
+    let todos = Json::of(&extract(content, vocabulary)?);
+    (todos.text().len() <= MAX_TODOS_BYTES).then_some(todos)
 }
 
 /// Returns the to-do list of a message. `content` is JSON text.

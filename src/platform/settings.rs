@@ -17,11 +17,13 @@ use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
 use crate::http::placement::Placement;
 use crate::hub::FrameUploadSlot;
-use crate::hub::core::config::{Config, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_UPLOAD_MB, UploadConfig};
+use crate::hub::core::config::{
+    Config, DEFAULT_PUSH_SUBSCRIPTIONS, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_PUSH_SUBSCRIPTIONS, MAX_UPLOAD_MB,
+    PushConfig, UploadConfig,
+};
 use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
 use crate::hub::core::peers::rpc::MAX_RPC_TIMEOUT_MS;
-use crate::hub::core::push::config::{DEFAULT_PUSH_SUBSCRIPTIONS, MAX_PUSH_SUBSCRIPTIONS, PushConfig};
 use crate::log::{LogLine, LogSettings};
 use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::{parse_bool, parse_number};

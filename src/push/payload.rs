@@ -72,7 +72,6 @@ pub struct Call {
 }
 
 impl Details {
-    /// Returns the members of the JSON object.
     pub fn members(&self) -> [(&'static str, Option<Json>); 8] {
         let text = |text: &Option<String>| text.as_ref().map(Json::of);
         [

@@ -4,7 +4,7 @@
 use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;
 use super::{DbError, Row, Statement};
-use crate::model::completed_request::CompletedRequest;
+use crate::model::agent_state::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 

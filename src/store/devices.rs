@@ -187,7 +187,6 @@ pub enum Insertion {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Claim {
-    /// The device, and its namespace.
     Device(Json, String),
     Pending,
     Denied,

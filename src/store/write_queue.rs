@@ -14,7 +14,7 @@ use super::bulk::BulkStatements;
 use super::values::LargeValue;
 use super::{Statement, completed_requests, held_messages, machines, messages, removals, sessions, values};
 use crate::limits::{MAX_PART_BYTES, MAX_QUEUED_BYTES};
-use crate::model::completed_request::CompletedRequest;
+use crate::model::agent_state::CompletedRequest;
 use crate::model::json::Json;
 use crate::model::large::LargeRef;
 use crate::model::machine::Machine;

@@ -48,6 +48,9 @@ async fn a_valid_token_is_accepted_in_connect_and_in_the_upgrade_request() {
     assert!(connected(connect(&world, Upgrade::Unauthenticated, "40/cli?query=1,{\"token\":\"secret:team\"}").await));
     assert!(connected(connect(&world, Upgrade::Authenticated, "40/cli,").await), "the token is in the upgrade request");
     assert!(connected(connect(&world, Upgrade::Authenticated, "40/cli,{}").await));
+    let mut bridged = world.open_cli_after(Upgrade::Bridged);
+    bridged.send(auth(json!({"token": "secret:team"})));
+    assert!(connected(parse_frame(&bridged.next_text().await)));
 }
 
 #[tokio::test(start_paused = true)]
@@ -70,6 +73,9 @@ async fn an_invalid_connect_is_rejected_with_a_reason() {
         let reply = connect(&world, Upgrade::Authenticated, &format!(r#"40/cli,{{"token":{token}}}"#)).await;
         assert_eq!(connect_error(&reply), "Invalid token", "{token}");
     }
+    let reply = connect(&world, Upgrade::Authenticated, r#"40/cli,{"token":"secret:other"}"#).await;
+    let foreign = "Invalid token: it is for another namespace than the token of the upgrade request";
+    assert_eq!(connect_error(&reply), foreign);
     let reply = connect(&world, Upgrade::Unauthenticated, r#"40/cli,{"token":"secret:team","sessionId":5}"#).await;
     assert!(connect_error(&reply).starts_with("Invalid auth"), "{reply:?}");
     for malformed in ["40/cli,[]", "40/cli,{", "40/cli,\"secret:team\""] {

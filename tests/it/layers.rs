@@ -18,7 +18,7 @@ const USES: &str = "
     http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
     hub               -> hub::core hub::core::namespace hub::core::ports model store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
-    hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model store wire
+    hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
     hub::core::events -> hub::core::peers limits model store
     hub::core::local_ids -> limits store
@@ -30,22 +30,22 @@ const USES: &str = "
     hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::peers hub::core::ports limits model store wire
     hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports hub::turn model store
     hub::entry        -> hub hub::core hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions hub::sessions limits log memory_budget metrics model store
-    hub::events       -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::turn limits model
+    hub::events       -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::turn limits model store
     hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::sessions hub::turn limits log model wire
     hub::machines     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::turn hub::write limits memory_budget model store wire
     hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports model store
     hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn log metrics model push store
     hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
-    hub::status       -> hub hub::core::error hub::core::namespace hub::turn log metrics model store
-    hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log metrics model push store wire
+    hub::status       -> hub hub::core::error hub::core::namespace log metrics model store
+    hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::namespace hub::core::peers hub::core::ports hub::core::push limits metrics model push store wire
     hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits memory_budget model wire
-    hub::write        -> hub hub::core hub::core::error hub::core::ports hub::core::sessions hub::turn limits log memory_budget metrics model store
+    hub::write        -> hub hub::core hub::core::error hub::core::local_ids hub::core::ports hub::core::sessions hub::turn limits log memory_budget metrics model store wire
     limits            ->
     log               -> model
     memory_budget     -> limits
     metrics           ->
     model             -> limits
-    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::inbound limits log memory_budget model push store wire
+    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::inbound limits log memory_budget model push store wire
     platform::worker  -> http platform
     push              -> model
     store             -> limits log memory_budget model
@@ -64,8 +64,6 @@ const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::core::memory", "hub/core", "memory"),
     ("hub::turn", "hub/events", "log publish"),
     ("hub::turn", "hub/push", "notify"),
-    ("hub::turn", "hub", "local_ids"),
-    ("hub::write", "hub/events", "replay"),
     ("hub::write", "hub/namespace", "usage"),
     ("hub::write", "hub", "memory"),
     ("hub::calls", "hub", "calls"),

@@ -1,7 +1,7 @@
 //! Local ids of sessions with more messages than the hub keeps local ids in memory. The hub looks up older local ids in the
 //! database.
 
-use session_gateway_hub::hub::local_ids::MAX_SEARCHED_FRAME_BYTES;
+use session_gateway_hub::hub::write::commit::MAX_SEARCHED_FRAME_BYTES;
 use session_gateway_hub::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use session_gateway_hub::store::Value as Column;
 use session_gateway_hub::store::messages::SELECT_BY_LOCAL_IDS;

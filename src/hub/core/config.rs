@@ -6,17 +6,22 @@ use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
 use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
-use crate::hub::core::push::config::PushConfig;
 use crate::hub::core::uploads::FrameUploadSlot;
 use crate::model::mode::PermissionMode;
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
+use crate::push::vapid::VapidKeys;
 
 /// The largest valid `MAX_UPLOAD_MB`, more than the platform accepts in the body of a request.
 pub const MAX_UPLOAD_MB: u64 = 1_000;
 
 /// The default of `MAX_UPLOAD_MB`: the largest uploaded file, in MiB (PROTOCOL.md "Limits").
 pub const DEFAULT_UPLOAD_MB: u64 = 50;
+
+/// The default of `PUSH_MAX_SUBSCRIPTIONS`: on its smallest plan, the platform limits an event to 50 outgoing requests.
+pub const DEFAULT_PUSH_SUBSCRIPTIONS: u64 = 50;
+/// The largest valid `PUSH_MAX_SUBSCRIPTIONS`: with more, a queued notification would not fit a value of the key-value storage.
+pub const MAX_PUSH_SUBSCRIPTIONS: u64 = 1_000;
 
 pub struct Config {
     pub namespace: Namespace,
@@ -46,6 +51,30 @@ pub struct UploadConfig {
 impl Default for UploadConfig {
     fn default() -> Self {
         Self { max_file_bytes: DEFAULT_UPLOAD_MB << 20, frame_upload_slot: Arc::default() }
+    }
+}
+
+/// How the deployment sends push messages.
+#[derive(Debug, Clone)]
+pub struct PushConfig {
+    /// The VAPID key pair (RFC 8292). If `None`, the hub generates a pair and stores it in the database.
+    pub keys: Option<VapidKeys>,
+    /// The VAPID claim `sub`: a `mailto:` or `https:` contact; by default the URL at which the client reached the hub.
+    pub subject: Option<String>,
+    /// Whether endpoints on the local machine are allowed, also over `http`: for development.
+    pub allows_insecure_endpoints: bool,
+    /// The limit per namespace. A new subscription beyond the limit replaces the oldest one.
+    pub max_subscriptions: u64,
+}
+
+impl Default for PushConfig {
+    fn default() -> Self {
+        Self {
+            keys: None,
+            subject: None,
+            allows_insecure_endpoints: false,
+            max_subscriptions: DEFAULT_PUSH_SUBSCRIPTIONS,
+        }
     }
 }
 

@@ -17,4 +17,3 @@ pub mod state;
 pub mod storage_keys;
 pub mod telemetry;
 pub mod uploads;
-pub mod versioned;

@@ -27,9 +27,7 @@ pub enum UploadFault {
     TooLarge,
     /// The other fields are larger than [`MAX_UPLOAD_FIELDS_BYTES`](crate::limits::MAX_UPLOAD_FIELDS_BYTES).
     FieldsTooLarge,
-    /// The content is not base64.
     BadBase64,
-    /// The body is not UTF-8.
     NotUtf8,
     /// The client stopped sending.
     Stalled,
@@ -54,7 +52,6 @@ pub trait UploadBody: Send + Sync {
 #[error("The platform's random source failed. Try again.")]
 pub struct RandomSourceError;
 
-/// The response of a push service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushResponse {
     pub status: u16,

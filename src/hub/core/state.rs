@@ -26,7 +26,6 @@ use crate::hub::core::uploads::UploadSlots;
 use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
 use crate::memory_budget::NamespaceBudget;
 use crate::model::owner::Owner;
-use crate::store::events::Appender;
 
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
@@ -56,7 +55,6 @@ pub(in crate::hub) struct State {
     pub stored_bytes: StoredBytes,
     pub message_rate: MessageRate,
     pub events: EventStream,
-    pub event_appender: Appender,
     pub schedule: Schedule,
     pub cache: Cache,
     /// The sockets whose attachments must be written. A socket appears once for each change: while the length grows, a burst of changes
@@ -89,11 +87,6 @@ impl State {
     /// Returns a cached session for a change, or the not-found error.
     pub(in crate::hub) fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
         self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
-    }
-
-    /// Whether a CLI or a web client is connected.
-    pub fn has_clients(&self) -> bool {
-        self.connections.clis().next().is_some() || self.connections.subscriptions().next().is_some()
     }
 
     /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is

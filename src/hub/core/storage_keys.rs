@@ -47,7 +47,6 @@ pub fn reactivation_key(session: &str) -> String {
 /// The prefix of the keys of requests that were answered from a notification. The value is when, in Unix milliseconds.
 pub const ANSWERED_REQUESTS: &str = "answered:";
 
-/// Returns the key of a request with this fingerprint.
 pub fn answered_request_key(fingerprint: &str) -> String {
     format!("{ANSWERED_REQUESTS}{fingerprint}")
 }

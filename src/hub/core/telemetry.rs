@@ -18,7 +18,6 @@ const MAX_FAULTS: usize = 20;
 pub struct Fault {
     /// In Unix milliseconds.
     pub at: u64,
-    /// The log line.
     pub line: Box<RawValue>,
 }
 

@@ -6,5 +6,4 @@
 
 pub mod log;
 pub mod publish;
-pub mod replay;
 pub mod subscribers;

@@ -55,7 +55,6 @@ impl Turn<'_> {
 
     /// Withdraws the events of a batch that failed. If the batch may have been committed, reads the log to find out.
     pub(in crate::hub) fn withdraw_failed_events(&mut self, error: &DbError) {
-        self.state.event_appender.on_failed();
         if let Some(action) = self.state.events.on_failed(error.is_outcome_unknown()) {
             self.perform_action(action);
         }

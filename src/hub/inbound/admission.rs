@@ -195,48 +195,6 @@ mod tests {
         Namespace::parse("team").unwrap()
     }
 
-    /// Returns the CONNECT_ERROR of a packet whose token is for `granted`.
-    fn refusal(upgrade: Upgrade, auth: &str, own: Option<&str>, granted: Option<&str>) -> Option<String> {
-        let check = connecting(upgrade).receive(&format!("40/cli,{auth}")).unwrap();
-        let granted = granted.and_then(Namespace::parse).map(|namespace| (namespace, Credential::Shared));
-        let own = own.and_then(Namespace::parse);
-        check.decide(own.as_ref(), granted).err().and_then(|outcome| outcome.reply)
-    }
-
-    #[test]
-    fn a_token_must_be_for_the_namespace_of_the_upgrade_of_the_object_and_of_the_packet() {
-        use Upgrade::{Authenticated, Bridged, Unauthenticated};
-        for (upgrade, auth, own) in [
-            (Unauthenticated, "{}", None),
-            (Unauthenticated, r#"{"namespace":"team"}"#, None),
-            (Authenticated, "{}", Some("team")),
-            (Bridged, "{}", Some("team")),
-        ] {
-            assert_eq!(refusal(upgrade, auth, own, Some("team")), None, "{upgrade:?} {auth}");
-        }
-        for (upgrade, auth, own, granted, message) in [
-            (Unauthenticated, "{}", None, None, "Invalid token"),
-            (
-                Unauthenticated,
-                r#"{"namespace":"other"}"#,
-                None,
-                Some("team"),
-                "Invalid namespace: the token is for another one",
-            ),
-            (Unauthenticated, "{}", Some("other"), Some("team"), "Invalid token: it is for another namespace"),
-            (
-                Authenticated,
-                "{}",
-                Some("other"),
-                Some("team"),
-                "Invalid token: it is for another namespace than the token of the upgrade request",
-            ),
-        ] {
-            let expected = Some(socketio::connect_error_frame(NAMESPACE, message));
-            assert_eq!(refusal(upgrade, auth, own, granted), expected);
-        }
-    }
-
     #[test]
     fn the_client_may_ping_and_disconnect_before_connect_but_send_no_other_packet() {
         assert_eq!(receive("2probe").reply, Some("3probe".into()));
@@ -262,16 +220,6 @@ mod tests {
         let third = second.next.unwrap().receive(VALID).unwrap().decide(None, granted()).unwrap().refuse_revoked();
         assert_eq!(third.next, Err(TOO_MANY_REFUSALS));
         assert_eq!(third.reply, Some(socketio::connect_error_frame(NAMESPACE, INVALID_TOKEN)));
-    }
-
-    #[test]
-    fn the_seventeenth_frame_without_effect_closes_and_refusals_do_not_count() {
-        let mut state = receive("40/web,").next.unwrap();
-        for frame in ["2", "3", "6", "5"].repeat(4) {
-            state = state.receive(frame).unwrap_err().next.unwrap();
-        }
-        state = state.receive("40/cli,{\"token\":1}").unwrap_err().next.unwrap();
-        assert_eq!(state.receive("2").unwrap_err(), Outcome::close(TOO_MANY_IDLE_FRAMES));
     }
 
     #[test]

@@ -9,7 +9,6 @@ use crate::hub::core::peers::cli::Cli;
 use crate::hub::core::peers::connections::{Connecting, Peer, Upgrade};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::schedule::next_tick;
-use crate::hub::core::storage_keys;
 use crate::hub::inbound::admission::{NO_CONNECT, Outcome, TokenCheck, Verified};
 use crate::hub::inbound::replies::{Refusal, event_code, served_elsewhere, subject_of};
 use crate::hub::turn::Turn;
@@ -57,20 +56,6 @@ impl Hub {
         let connecting = Connecting { credential, ..Connecting::new(now, upgrade) };
         turn.request_alarm(Some(connecting.expires_at()));
         turn.set_peer(conn, Peer::Connecting(connecting));
-    }
-
-    /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
-    /// token, so that unauthenticated clients use no storage.
-    pub fn store_namespace(&self) {
-        if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
-            self.rt.kv_put(storage_keys::NAMESPACE, self.config.namespace.as_ref());
-        }
-    }
-
-    /// Whether the object stores nothing: no client has sent a valid token, and no socket is open.
-    pub fn is_unused(&self) -> bool {
-        let turn = self.turn();
-        !turn.is_namespace_stored && turn.connections.is_empty()
     }
 
     pub(super) async fn on_connect(self: &Arc<Self>, conn: ConnId, check: TokenCheck) {

@@ -6,11 +6,10 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
+use crate::hub::core::effect::{Effect, VersionedUpdate};
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
-use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::inbound::replies::{Rejection, Sender, served_elsewhere, subject_of};
 use crate::hub::sessions::messages::Draft;
 use crate::hub::turn::Turn;
@@ -27,14 +26,6 @@ use crate::wire::socketio::AckId;
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
 /// What a handled event shows about the activity of its session or machine, the owner.
-///
-/// | event | |
-/// |---|---|
-/// | `message` | `Served` |
-/// | `session-alive`, `machine-alive` | `Alive` |
-/// | the versioned updates, `rpc-register` | `Active` |
-/// | `session-end` | `Ended` |
-/// | `message-delta`, `rpc-unregister`, `ping` | `Nothing` |
 enum Activity {
     Nothing,
     /// The socket serves the owner.
@@ -92,7 +83,7 @@ impl Hub {
                 result.map(|timing| (Activity::Alive, Some(timing)))
             }
             CliEvent::SessionEnd(end) => {
-                self.on_session_end(&end, conn).await.map(|timing| (Activity::Ended, Some(timing)))
+                self.on_session_end(&end, conn).await.map(|()| (Activity::Ended, Some(AckTiming::OnCommit)))
             }
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;

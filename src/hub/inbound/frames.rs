@@ -36,18 +36,6 @@ const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: re
 /// interval less than 60 s, because alarms are early or late by some milliseconds, and the next tick comes only after 90 s.
 const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS - PING_INTERVAL_MS / 2;
 
-impl State {
-    /// Returns the socket with the most queued bytes, counting a frame of `bytes` that has arrived on `conn`. `None` if `conn` is
-    /// closed and has no queued frames.
-    fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
-        let with_frame = |socket: ConnId, queued: usize| queued + if socket == conn { bytes } else { 0 };
-        let sockets = || self.connections.queued_bytes();
-        let is_known = sockets().any(|(socket, _)| socket == conn);
-        let largest = sockets().map(|(socket, queued)| (with_frame(socket, queued), socket)).max();
-        largest.filter(|_| is_known).map(|(_, socket)| socket)
-    }
-}
-
 /// A frame that may be copied into wasm memory. The caller must pass it to [`Hub::on_admitted_text`], or its socket stays busy.
 #[derive(Debug)]
 pub struct AdmittedFrame {
@@ -84,7 +72,7 @@ impl Hub {
             return Some(AdmittedFrame { is_first, unreserved_bytes: memory_bytes });
         }
         let mut turn = self.turn();
-        let largest = turn.largest_sender(conn, memory_bytes)?;
+        let largest = turn.connections.largest_sender(conn, memory_bytes)?;
         turn.disconnect(largest, 1008, NO_MEMORY_FOR_FRAMES);
         (largest != conn).then_some(AdmittedFrame { is_first, unreserved_bytes: 0 })
     }

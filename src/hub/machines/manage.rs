@@ -7,12 +7,11 @@ use std::sync::Arc;
 use futures::channel::oneshot::{self, Receiver};
 
 use crate::hub::Hub;
-use crate::hub::core::effect::Effect;
-use crate::hub::core::error::{Error, Kind, check_size};
+use crate::hub::core::effect::{Effect, VersionedUpdate};
+use crate::hub::core::error::{Error, Kind, check_field, check_size};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::{BeforeImages, HubQueue};
 use crate::hub::core::state::{AckTiming, State};
-use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::machines::load::to_listed;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::interrupted;
@@ -39,9 +38,8 @@ impl Hub {
         metadata: Json,
         runner_state: Option<Json>,
     ) -> Result<(), Error> {
-        if id.is_empty() || id.len() > MAX_MACHINE_ID_BYTES {
-            return Err(Error::field("id", format!("Field `id` must have 1 to {MAX_MACHINE_ID_BYTES} bytes.")));
-        }
+        let is_id = (1..=MAX_MACHINE_ID_BYTES).contains(&id.len());
+        check_field(is_id, "id", format_args!("have 1 to {MAX_MACHINE_ID_BYTES} bytes"))?;
         let fields = [(VersionedField::MachineMetadata, Some(metadata)), (VersionedField::RunnerState, runner_state)];
         let fields = fields.into_iter().filter_map(|(field, value)| Some((field, value?))).collect::<Vec<_>>();
         fields.iter().try_for_each(|(field, value)| check_size(field.name(), value, MAX_CONTENT_BYTES))?;
@@ -90,9 +88,8 @@ impl Hub {
     /// Updates the metadata or the runner state of a machine for a CLI.
     pub async fn update_machine(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, field, value, .. } = update;
-        if *field == VersionedField::MachineMetadata && !value.is_object() {
-            return Err(Error::field("metadata", "Field `metadata` must be an object."));
-        }
+        let is_valid = *field != VersionedField::MachineMetadata || value.is_object();
+        check_field(is_valid, "metadata", format_args!("be an object"))?;
         check_size(field.name(), value, MAX_CONTENT_BYTES)?;
         self.load_machine(id).await?;
         let large = {

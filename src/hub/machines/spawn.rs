@@ -11,37 +11,46 @@ use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
-use crate::wire::field_types::optional_scalar;
+use crate::wire::field_types::{optional_keyword, optional_scalar};
 
 /// The runner's error code for a directory that its user has not trusted.
 pub(in crate::hub) const UNTRUSTED_DIRECTORY: &str = "untrusted_directory";
 
-#[derive(Debug, Default, Clone, Serialize)]
+/// Where a machine starts a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SessionType {
+    Simple,
+    /// In a new git worktree.
+    Worktree,
+}
+
+/// The request of a web client to spawn a session, and the params of RPC `spawnSession`.
+#[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SpawnParams {
     /// The absolute path of the working directory.
     pub directory: String,
-    /// An agent that the machine lists, or an agent of the vocabulary by any of its names.
-    pub agent: String,
+    /// An agent that the machine lists, or an agent of the vocabulary by any of its names. By default the agent of the deployment.
+    pub agent: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<String>,
+    model: Option<String>,
     /// Whether the agent runs without asking for permissions.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub yolo: Option<bool>,
-    /// `simple`, or `worktree` for a new git worktree.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_type: Option<&'static str>,
+    #[serde(default, deserialize_with = "optional_scalar", skip_serializing_if = "Option::is_none")]
+    yolo: Option<bool>,
+    #[serde(default, deserialize_with = "optional_keyword", skip_serializing_if = "Option::is_none")]
+    pub session_type: Option<SessionType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_name: Option<String>,
     /// The branch from which the worktree is made.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub branch: Option<String>,
+    branch: Option<String>,
     /// A map from the id of an agent's option to its value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub options: Option<Json>,
     /// Whether the user trusts the directory (PROTOCOL-WEB.md "Trust of directories").
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trust: Option<bool>,
+    #[serde(default, deserialize_with = "optional_scalar", skip_serializing_if = "Option::is_none")]
+    trust: Option<bool>,
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
@@ -68,25 +77,27 @@ impl SpawnResult {
 impl Hub {
     /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
     /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
-    pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: &SpawnParams) -> Result<SpawnResult, Error> {
+    pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: SpawnParams) -> Result<SpawnResult, Error> {
         if params.yolo == Some(true) && self.config.forbidden_modes.forbids_approving_everything() {
             return Err(Error::ModeForbidden("yolo"));
         }
         let vocabulary = &self.config.vocabulary;
-        let is_listed = self.turn().cache.machine(machine)?.has_agent(&params.agent);
+        let agent = params.agent.clone().unwrap_or_else(|| vocabulary.default_agent().to_owned());
+        let is_listed = self.turn().cache.machine(machine)?.has_agent(&agent);
         if !is_listed {
-            vocabulary.find_agent(&params.agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
+            vocabulary.find_agent(&agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
         }
-        let takes_model_modes = vocabulary.agent_of_flavor(Some(&params.agent)).accepts_model_modes();
+        let takes_model_modes = vocabulary.agent_of_flavor(Some(&agent)).accepts_model_modes();
+        let params = SpawnParams { agent: Some(agent.clone()), ..params };
         let make_params = |dialect| {
             if is_listed {
-                return Json::of(params).text().to_owned().into();
+                return Json::of(&params).text().to_owned().into();
             }
             let model = params.model.as_ref().map(|model| match takes_model_modes {
                 true => vocabulary.model_in(dialect, model),
                 false => model.clone(),
             });
-            let agent = vocabulary.agent_in(dialect, &params.agent);
+            let agent = Some(vocabulary.agent_in(dialect, &agent));
             Json::of(&SpawnParams { agent, model, ..params.clone() }).text().to_owned().into()
         };
         let owner = Owner::Machine(machine.to_owned());

@@ -1,8 +1,8 @@
-//! Changes of all rows of a namespace: closing it, and its databases if the deployment has several.
+//! Whether a namespace is stored and open, changes of all its rows, and its databases if the deployment has several.
 
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::closed::ClosedFor;
-use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, USED_DATABASES};
+use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, NAMESPACE, USED_DATABASES};
 use crate::hub::{FencedDb, Hub, Places};
 use crate::store::places::DatabaseNumber;
 use crate::store::{DbError, removals};
@@ -25,9 +25,28 @@ fn contains_number(list: &str, number: DatabaseNumber) -> bool {
 }
 
 impl Hub {
+    /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
+    /// token, so that unauthenticated clients use no storage.
+    pub fn store_namespace(&self) {
+        if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
+            self.rt.kv_put(NAMESPACE, self.config.namespace.as_ref());
+        }
+    }
+
+    /// Whether the object stores nothing: no client has sent a valid token, and no socket is open.
+    pub fn is_unused(&self) -> bool {
+        let turn = self.turn();
+        !turn.is_namespace_stored && turn.connections.is_empty()
+    }
+
+    /// Whether the namespace accepts only imports, moves and its deletion.
+    pub fn is_closed(&self) -> bool {
+        self.turn().closed_for.is_some()
+    }
+
     pub(in crate::hub) fn close_for(&self, reason: ClosedFor) {
         let mut turn = self.turn();
-        self.rt.kv_put(CLOSED_FOR, reason.as_str());
+        self.rt.kv_put(CLOSED_FOR, reason.into());
         // The import may bring another generation.
         self.rt.kv_delete(GENERATION);
         self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));

@@ -104,11 +104,6 @@ impl ExportPage {
 }
 
 impl Hub {
-    /// Whether the namespace accepts only the requests of this file.
-    pub fn is_closed(&self) -> bool {
-        self.turn().closed_for.is_some()
-    }
-
     /// Whether the object must restart now: close all sockets, and start a new hub. Returns `true` once, and from then on this hub
     /// writes nothing to the database: a request that has begun before may still use it.
     pub fn take_restart_request(&self) -> bool {

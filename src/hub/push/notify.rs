@@ -1,6 +1,7 @@
 //! Queueing push notifications.
 
 use crate::hub::Hub;
+use crate::hub::core::config::Config;
 use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome};
 use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
 use crate::hub::core::push::state::{PushState, cooldown_key, delivery_key};
@@ -26,7 +27,7 @@ impl Turn<'_> {
         let arguments = arguments.filter(|arguments| arguments.get().len() < MAX_PAYLOAD_BYTES);
         let details = Details {
             session: Some(session.title()),
-            agent: Some(self.hub.agent_label(session)),
+            agent: Some(self.hub.config.agent_label(session)),
             request: tool
                 .clone()
                 .zip(arguments)
@@ -83,7 +84,9 @@ impl Hub {
         let id = push.queue.next_id(now);
         push.log.put(&*self.rt, id, &Delivery::new(notification, now, now, true), outcome);
     }
+}
 
+impl Config {
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
         Notification::ready(&session.id, &session.title(), &self.agent_label(session))
     }
@@ -91,7 +94,7 @@ impl Hub {
     /// Returns the name of a session's agent for people.
     fn agent_label(&self, session: &Session) -> String {
         let fields = session.metadata_fields();
-        let vocabulary = &self.config.vocabulary;
+        let vocabulary = &self.vocabulary;
         let label_of_flavor =
             || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
         fields.agent_name().unwrap_or_else(label_of_flavor)

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::hub::Hub;
-use crate::hub::core::error::Error;
+use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::sessions::load;
@@ -33,7 +33,7 @@ impl Hub {
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
-        let reports = self.turn().liveness.reports();
+        let reports = self.turn().liveness.reports;
         let params = Json::object(&[("reason", Json::of(reason.unwrap_or(ABORT_REASON)))]);
         self.call_without_result(id, Method::Abort, &params).await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
@@ -130,10 +130,8 @@ impl Hub {
 
 /// Refuses a reason of an abort or archive that is too long.
 pub fn check_reason(reason: Option<&str>) -> Result<(), Error> {
-    if reason.is_some_and(|reason| reason.chars().count() > MAX_REASON_CHARS) {
-        return Err(Error::field("reason", format!("Field `reason` must have at most {MAX_REASON_CHARS} characters.")));
-    }
-    Ok(())
+    let is_valid = reason.is_none_or(|reason| reason.chars().count() <= MAX_REASON_CHARS);
+    check_field(is_valid, "reason", format_args!("have at most {MAX_REASON_CHARS} characters"))
 }
 
 fn with_archived_fields(metadata: Option<&Json>, reason: &str, now: u64) -> Json {

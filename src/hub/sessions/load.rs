@@ -17,7 +17,7 @@ use crate::hub::core::sessions::tags::Tags;
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{incomplete_value, session_segments};
-use crate::limits::{MAX_LOCAL_IDS, MAX_TODOS_BYTES};
+use crate::limits::MAX_LOCAL_IDS;
 use crate::memory_budget::ResponseText;
 use crate::model::agent_state;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
@@ -64,7 +64,6 @@ pub(in crate::hub) struct FieldValue<'a> {
     pub version: u64,
 }
 
-/// Returns a versioned field of a session.
 pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
 
 pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
@@ -234,12 +233,6 @@ impl Hub {
         Ok(true)
     }
 
-    /// Returns the todo list that a message contains. Ignores a list above [`MAX_TODOS_BYTES`].
-    pub(super) fn find_todos(&self, content: &str) -> Option<Json> {
-        let todos = Json::of(&todo::extract(content, &self.config.vocabulary)?);
-        (todos.text().len() <= MAX_TODOS_BYTES).then_some(todos)
-    }
-
     /// Returns the newest todo list in the messages of a session.
     async fn search_todos(&self, id: &str) -> Result<Option<Json>, Error> {
         let mut before_seq = MAX_SAFE_INTEGER;
@@ -247,7 +240,7 @@ impl Hub {
             let namespace = &self.config.namespace;
             let select = messages::select_todo_candidates(namespace, id, TODO_CANDIDATES, before_seq);
             let found = messages::read_todo_candidates(query(&self.db, select).await?)?;
-            let todos = found.iter().find_map(|(_, content)| self.find_todos(content));
+            let todos = found.iter().find_map(|(_, content)| todo::find(content, &self.config.vocabulary));
             match found.last() {
                 Some((last, _)) if todos.is_none() && found.len() as u64 == TODO_CANDIDATES => before_seq = *last,
                 _ => return Ok(todos),

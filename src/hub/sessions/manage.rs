@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use crate::hub::Hub;
-use crate::hub::core::error::{Error, check_size};
+use crate::hub::core::error::{Error, check_field, check_size};
 use crate::hub::core::storage_keys::SWEEP;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::sessions::load;
@@ -24,6 +26,8 @@ const MAX_TAG_BYTES: usize = 4096;
 const SWEEP_PAUSE_FACTOR: u64 = 4;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub struct NewSession {
     /// The CLI's own name of the session; 1 to 4,096 bytes. If a session has this tag already, no session is created.
     pub tag: String,
@@ -35,12 +39,10 @@ pub struct NewSession {
 impl Hub {
     /// Returns the id of the session with the request's tag. Creates the session if there is none.
     pub async fn get_or_create_session(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
-        if new.tag.is_empty() || new.tag.len() > MAX_TAG_BYTES {
-            return Err(Error::field("tag", format!("Field `tag` must have 1 to {MAX_TAG_BYTES} bytes.")));
-        }
-        if new.model.as_ref().is_some_and(|model| model.len() > MAX_KEYWORD_BYTES) {
-            return Err(Error::field("model", format!("Field `model` must have at most {MAX_KEYWORD_BYTES} bytes.")));
-        }
+        let is_tag = (1..=MAX_TAG_BYTES).contains(&new.tag.len());
+        check_field(is_tag, "tag", format_args!("have 1 to {MAX_TAG_BYTES} bytes"))?;
+        let is_model = new.model.as_ref().is_none_or(|model| model.len() <= MAX_KEYWORD_BYTES);
+        check_field(is_model, "model", format_args!("have at most {MAX_KEYWORD_BYTES} bytes"))?;
         check_size("metadata", &new.metadata, MAX_CONTENT_BYTES)?;
         let metadata = fit_metadata(&new.metadata)?;
         let agent_state = new.agent_state.as_ref().map_or(Ok(ReceivedState::default()), split_agent_state)?;

@@ -23,7 +23,7 @@ use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
-use crate::store::{DbError, Found, removals, sessions as store};
+use crate::store::{DbError, Found, Statement, removals, sessions as store};
 
 impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
@@ -148,6 +148,17 @@ impl Hub {
                 Err(error.into())
             }
         }
+    }
+
+    /// Adds a gap to the event log in a batch that makes earlier events useless. Returns the number for an event of the batch, and the
+    /// last number of the gap.
+    async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
+        self.publish_missed_events().await?;
+        let events = &mut self.turn().events;
+        let numbers = events.reserve_for_batch(2, self.rt.now());
+        let rows = events.encode_gap(numbers.end - 1);
+        events.append_rows(&self.config.namespace, rows, batch);
+        Ok((numbers.start, numbers.end - 1))
     }
 
     async fn read_large_metadata(&self, id: &str, large: &LargeRef, memory: &mut Reservation) -> Result<Json, Error> {

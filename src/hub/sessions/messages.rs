@@ -9,7 +9,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::effect::{Effect, Reply};
-use crate::hub::core::error::{Error, Kind, check_size};
+use crate::hub::core::error::{Error, Kind, check_field, check_size};
 use crate::hub::core::local_ids::Seen;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::CachedSession;
@@ -17,15 +17,19 @@ use crate::hub::core::sessions::evictions::UnknownLocalId;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
-use crate::hub::write::lookups::{MAX_LOOKUPS, NOT_LOOKED_UP};
 use crate::limits::{MAX_CONTENT_BYTES, MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::Json;
 use crate::model::message::{HeldMessage, Message};
-use crate::model::ready;
+use crate::model::{ready, todo};
 use crate::store::messages::MessageRef;
 use crate::store::{held_messages, query};
 use crate::wire::cli::{message_ack, message_rejected};
 use crate::wire::socketio::AckId;
+
+/// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
+const MAX_LOOKUPS: u32 = 3;
+/// The error after [`MAX_LOOKUPS`].
+const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
 
 /// A message to add.
 pub struct Draft {
@@ -66,13 +70,8 @@ impl Draft {
 
     fn check(&self) -> Result<(), Error> {
         check_size("message", &self.content, MAX_CONTENT_BYTES)?;
-        if self.local_id.as_ref().is_some_and(|id| id.len() > MAX_LOCAL_ID_BYTES) {
-            return Err(Error::field(
-                "localId",
-                format!("Field `localId` must have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID."),
-            ));
-        }
-        Ok(())
+        let is_valid = self.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
+        check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))
     }
 }
 
@@ -85,7 +84,6 @@ pub enum Added {
 
 /// What a step needs before it can run.
 enum Needs {
-    /// Related rows of the session.
     Related(RelatedRows),
     /// Local ids that must be looked up in the database: they are new or belong to old messages.
     LocalIds(Vec<UnknownLocalId>),
@@ -172,7 +170,10 @@ impl Hub {
                 }
                 Err(Needs::LocalIds(unknown)) => {
                     lookups += 1;
-                    self.look_up_local_ids(unknown).await?;
+                    // The next batch looks them up. Finds nothing if the session is evicted meanwhile, or has
+                    // [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
+                    self.turn().unknown_local_ids.extend(unknown);
+                    self.wait_for_commit().await?;
                 }
             }
         }
@@ -241,7 +242,7 @@ impl Turn<'_> {
         {
             self.state.cache.evictions.invalidate_reads(&draft.session);
         }
-        let todos = draft.from.and_then(|_| self.hub.find_todos(draft.content.text()));
+        let todos = draft.from.and_then(|_| todo::find(draft.content.text(), &self.hub.config.vocabulary));
         let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
         // Most messages of an agent change nothing else, and the comparison of a change copies the session.
         if todos.is_some() || is_ready || draft.from.is_none() {
@@ -256,7 +257,7 @@ impl Turn<'_> {
             })?;
         }
         let session = &self.state.cache.require_entry(&draft.session)?.session;
-        let notification = is_ready.then(|| self.hub.ready_notification(session));
+        let notification = is_ready.then(|| self.hub.config.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
         self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
         self.state.stored_bytes.add(message.content.text().len() as u64);

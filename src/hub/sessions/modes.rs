@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
+use crate::hub::core::config::Config;
 use crate::hub::core::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
@@ -49,8 +50,8 @@ impl Hub {
             let turn = self.turn();
             let session = &turn.cache.require_entry(id)?.session;
             match &setting {
-                Setting::PermissionMode(mode) => self.check_permission_mode(session, mode)?,
-                Setting::Model(model) => self.check_model(session, model)?,
+                Setting::PermissionMode(mode) => self.config.check_permission_mode(session, mode)?,
+                Setting::Model(model) => self.config.check_model(session, model)?,
             }
             if !session.active {
                 return Err(turn.inactive_error(id, Error::SessionInactive));
@@ -67,27 +68,9 @@ impl Hub {
         .await
     }
 
-    /// Returns the params of RPC `set-session-config`: the setting in the words of the session's CLI, under each name of the field.
-    fn config_params(&self, session: &Session, setting: &Setting) -> String {
-        let vocabulary = &self.config.vocabulary;
-        let metadata = session.metadata_fields();
-        let (field, word) = match setting {
-            Setting::PermissionMode(mode) => (ModeField::PermissionMode, mode.clone()),
-            Setting::Model(model) if metadata.has_own_model(model) => (ModeField::ModelMode, model.clone()),
-            Setting::Model(model) => {
-                let dialect = vocabulary.dialect_of_flavor(metadata.flavor().as_deref());
-                (ModeField::ModelMode, vocabulary.model_in(dialect, model))
-            }
-        };
-        let word = Json::of(&word);
-        let mut params = JsonObject::default();
-        vocabulary.field_names(field).for_each(|name| params.push(name, word.raw()));
-        params.to_json().text().to_owned()
-    }
-
     /// Calls the CLI to apply a setting. Returns the settings that the CLI applied. Fails if the CLI did not apply this setting.
     async fn apply_setting(&self, id: &str, setting: &Setting) -> Result<Applied, Error> {
-        let params = self.config_params(&self.turn().cache.require_entry(id)?.session, setting);
+        let params = self.config.setting_params(&self.turn().cache.require_entry(id)?.session, setting);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionConfig, &params).await;
         let answer = answer.map_err(|error| Error::ModeNotApplied(error.to_string()))?;
         let result: ConfigResult<'_> =
@@ -113,10 +96,30 @@ impl Hub {
             .map(|Object(applied)| applied)
             .ok_or(Error::ModeNotApplied("its answer names no applied setting".into()))
     }
+}
+
+impl Config {
+    /// Returns the params of RPC `set-session-config`: the setting in the words of the session's CLI, under each name of the field.
+    fn setting_params(&self, session: &Session, setting: &Setting) -> String {
+        let vocabulary = &self.vocabulary;
+        let metadata = session.metadata_fields();
+        let (field, word) = match setting {
+            Setting::PermissionMode(mode) => (ModeField::PermissionMode, mode.clone()),
+            Setting::Model(model) if metadata.has_own_model(model) => (ModeField::ModelMode, model.clone()),
+            Setting::Model(model) => {
+                let dialect = vocabulary.dialect_of_flavor(metadata.flavor().as_deref());
+                (ModeField::ModelMode, vocabulary.model_in(dialect, model))
+            }
+        };
+        let word = Json::of(&word);
+        let mut params = JsonObject::default();
+        vocabulary.field_names(field).for_each(|name| params.push(name, word.raw()));
+        params.to_json().text().to_owned()
+    }
 
     /// Refuses a permission mode that the deployment forbids, or that the session's agent does not support.
     pub(in crate::hub) fn check_permission_mode(&self, session: &Session, mode: &str) -> Result<(), Error> {
-        if self.config.forbidden_modes.contains(mode) {
+        if self.forbidden_modes.contains(mode) {
             return Err(Error::ModeForbidden("mode"));
         }
         let mut valid = session.metadata_fields().own_modes();
@@ -138,7 +141,7 @@ impl Hub {
 
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
         let own = session.metadata_fields().own_models();
-        let known = self.config.vocabulary.find_model(model);
+        let known = self.vocabulary.find_model(model);
         if own.iter().any(|id| id == model) || known.is_ok() && self.agent_of(session).accepts_model_modes() {
             return Ok(());
         }
@@ -153,6 +156,6 @@ impl Hub {
     }
 
     fn agent_of(&self, session: &Session) -> SessionAgent {
-        self.config.vocabulary.agent_of_flavor(session.metadata_fields().flavor().as_deref())
+        self.vocabulary.agent_of_flavor(session.metadata_fields().flavor().as_deref())
     }
 }

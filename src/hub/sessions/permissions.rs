@@ -90,7 +90,7 @@ impl Turn<'_> {
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
-        answer.mode.iter().try_for_each(|mode| self.hub.check_permission_mode(session, mode))?;
+        answer.mode.iter().try_for_each(|mode| self.hub.config.check_permission_mode(session, mode))?;
         let chooses_never_asking = |answers| agent_state::chooses_never_asking(stored.as_ref(), request, answers);
         if self.hub.config.forbidden_modes.forbids_approving_everything()
             && answer.answers.as_ref().is_some_and(chooses_never_asking)

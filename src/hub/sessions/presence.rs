@@ -66,10 +66,9 @@ impl Hub {
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
-    pub async fn on_session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<AckTiming, Error> {
+    pub async fn on_session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<(), Error> {
         self.turn().ensure_write_queue_has_room(0)?;
-        self.end_session(&end.sid, EndCause::LeftBy(from)).await?;
-        Ok(AckTiming::OnCommit)
+        self.end_session(&end.sid, EndCause::LeftBy(from)).await
     }
 
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.

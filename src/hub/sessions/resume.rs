@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -13,7 +13,7 @@ use crate::hub::core::peers::rpc::RpcError;
 use crate::hub::core::sessions::in_flight::Activation;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::reactivation_key;
-use crate::hub::machines::spawn::{SpawnResult, UNTRUSTED_DIRECTORY, parse_spawn_result};
+use crate::hub::machines::spawn::{SessionType, SpawnResult, UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
 use crate::limits::RESUME_TIMEOUT_MS;
@@ -24,6 +24,7 @@ use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::settings::Settings;
 use crate::model::vocabulary::Vocabulary;
+use crate::wire::field_types::{optional_keyword, optional_scalar, scalar};
 
 /// After a resume, a CLI may reopen its archived session for this time, in milliseconds: agents may start slowly.
 const REOPEN_MS: u64 = 600_000;
@@ -41,19 +42,19 @@ struct ResumeParams {
     trust: Option<bool>,
 }
 
-/// The last message of the history that a fork takes over, and the place of the new session.
-#[derive(Serialize)]
+/// The request of a web client to fork a session: the last message of the history that the fork takes over, and its place.
+#[derive(Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ForkPoint {
+    #[serde(deserialize_with = "scalar")]
     pub seq: u64,
-    /// `simple`, or `worktree` for a new git worktree.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub session_type: Option<&'static str>,
+    #[serde(default, deserialize_with = "optional_keyword", skip_serializing_if = "Option::is_none")]
+    pub session_type: Option<SessionType>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worktree_name: Option<String>,
     /// As in [`SpawnParams`](crate::hub::machines::spawn::SpawnParams).
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub trust: Option<bool>,
+    #[serde(default, deserialize_with = "optional_scalar", skip_serializing_if = "Option::is_none")]
+    trust: Option<bool>,
 }
 
 /// The params of RPC `forkSession`.

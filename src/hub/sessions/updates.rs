@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::VersionedUpdate;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::core::sessions::cached_session::CachedSession;
-use crate::hub::core::versioned::VersionedUpdate;
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
 use crate::hub::sessions::load::{self, GetField};
 use crate::hub::turn::Turn;

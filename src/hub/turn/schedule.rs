@@ -35,7 +35,7 @@ impl Turn<'_> {
 
     /// Starts heartbeats and pings when the first client connects. Skips the ticks that were missed without clients.
     pub(in crate::hub) fn start_ticks(&mut self) {
-        if !self.state.has_clients() {
+        if !self.state.connections.has_clients() {
             let now = self.hub.rt.now();
             self.state.schedule.skip_ticks(now);
             self.hub.rt.kv_put(LAST_TICK, &now.to_string());

@@ -34,9 +34,8 @@ impl Turn<'_> {
     /// closed.
     pub(in crate::hub) fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
         let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
-        connection.send_window.record_ping();
         self.hub.rt.send(&[conn], engineio::PING_FRAME);
-        connection.send_window.last_ping()
+        connection.send_window.record_ping()
     }
 }
 

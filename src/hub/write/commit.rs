@@ -2,6 +2,9 @@
 //! is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch with an unknown outcome. After a failed batch, the
 //! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
 //! A commit waits for the end of a burst of changes, and pauses after a burst while other namespaces write.
+//!
+//! Each batch ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages. So a lookup
+//! costs no query of its own, and only one group of lookups is in flight.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -13,16 +16,19 @@ use futures::future::{BoxFuture, Either, select};
 use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
+use crate::hub::core::local_ids::{LocalIds, Seen};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::BeforeImages;
-use crate::hub::core::sessions::evictions::{LocalIdLookup, ReadTicket};
+use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, ReadTicket, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
+use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use crate::log::{Level, LogLine};
 use crate::metrics::{Counter, DurationMetric};
-use crate::store::messages::select_by_local_ids;
+use crate::store::messages::{read_by_local_ids, select_by_local_ids};
 use crate::store::write_queue::Batch;
-use crate::store::{Database, DbError, Statement};
+use crate::store::{Database, DbError, Row, Statement};
+use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
 
 /// From this many queued changes on, a commit waits until the burst has ended. A single message queues fewer changes.
 const BURST_CHANGES: usize = 6;
@@ -38,6 +44,9 @@ const MIN_PAUSED_EFFECTS: usize = 40;
 const EFFECTS_PER_MS: usize = 6;
 /// The longest pause after a batch, in milliseconds.
 const MAX_PAUSE_MS: u64 = 100;
+
+/// How many bytes of queued frames are searched for local ids to look up together.
+pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
 
 impl Hub {
     /// Commits the write queue, and waits until all writes queued so far are durable.
@@ -161,15 +170,30 @@ impl Hub {
         for statements in batch.part_statements(&self.config.namespace) {
             self.write_statements(statements).await?;
         }
-        let event_numbers = self.log_events(&mut batch.statements, &batch.effects).await?;
+        let event_numbers = self.log_events(batch).await?;
         let mut statements = std::mem::take(&mut batch.statements);
         statements.extend(select_by_local_ids(&self.config.namespace, &lookup.pairs));
         if !statements.is_empty() {
             let mut results = self.db.batch(&mut statements).await?;
             self.turn().insert_looked_up(lookup, &statements, &mut results);
-            self.turn().event_appender.on_written(&statements, results);
+            self.turn().events.appender.on_written(&statements, results);
         }
         Ok(event_numbers)
+    }
+
+    /// Reserves numbers for the events of a batch, and adds their rows to it. The events of an empty batch have no numbers.
+    async fn log_events(&self, batch: &mut Batch<Effect, BeforeImages>) -> Result<Range<u64>, DbError> {
+        let Batch { statements, effects, .. } = batch;
+        let count = effects.iter().filter(|effect| effect.is_event()).count();
+        if statements.is_empty() || count == 0 {
+            return Ok(0..0);
+        }
+        self.publish_missed_events().await?;
+        let events = &mut self.turn().events;
+        let numbers = events.reserve_for_batch(count, self.rt.now());
+        let rows = events.encode_batch(numbers.clone(), effects.iter().filter_map(Effect::event));
+        events.append_rows(&self.config.namespace, rows, statements);
+        Ok(numbers)
     }
 
     pub(in crate::hub) async fn write_statements(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
@@ -226,5 +250,72 @@ impl Turn<'_> {
         self.state.stored_bytes.forget();
         let queued = self.state.write_queue.discard();
         self.fail_effects(effects.into_iter().chain(queued), error);
+    }
+
+    /// Stores the results of a lookup in memory. `results` are the results of the whole batch.
+    pub(in crate::hub) fn insert_looked_up(
+        &mut self,
+        lookup: LocalIdLookup,
+        batch: &[Statement],
+        results: &mut [Vec<Row>],
+    ) {
+        let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
+            Ok(found) => found,
+            // The waiting messages repeat the lookup, and are rejected after several failures.
+            Err(error) => {
+                let line = LogLine::new(Level::Debug, "lookup-failed");
+                return self.hub.telemetry.log(line.text("error", &error.to_string()));
+            }
+        };
+        for ((session, local_id), message) in lookup.pairs.into_iter().zip(found) {
+            if self.state.cache.evictions.redeem(&lookup.ticket, Key::Id(&session)).is_none() {
+                continue;
+            }
+            if let Some(local_ids) = self.state.cache.local_ids_mut(&session)
+                && local_ids.look_up(&local_id) == Seen::Unknown
+                && local_ids.insert(local_id, message)
+            {
+                self.state.cache.evictions.invalidate_reads(&session);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Returns the local ids to look up with a batch: the ids of the waiting messages, and of the queued messages that the same
+    /// CLIs have sent since.
+    pub(in crate::hub) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
+        let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
+        for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
+            self.cache.local_ids_mut(&session).into_iter().for_each(LocalIds::make_room);
+            pairs.push((session, local_id));
+            for frame in from.into_iter().flat_map(|conn| self.connections.queued_frames(conn)) {
+                searched_bytes += frame.memory_bytes();
+                if pairs.len() >= MAX_LOCAL_ID_LOOKUPS || searched_bytes > MAX_SEARCHED_FRAME_BYTES {
+                    break;
+                }
+                let event = decode_frame(&frame.text, &["message"]);
+                let Some(CliEvent::Message(NewMessage { sid, local_id: Some(local_id), .. })) = event else { continue };
+                // A longer local id is rejected later, and would not fit the statement.
+                if local_id.len() <= MAX_LOCAL_ID_BYTES {
+                    pairs.push((sid, local_id));
+                }
+            }
+        }
+        pairs.retain(|(session, local_id)| self.can_look_up(session, local_id));
+        LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
+    }
+
+    /// Whether only the database knows if a message has the local id. `false` also if the session has too many messages that
+    /// are not durable: memory and the database may then both lack the local id.
+    fn can_look_up(&self, session: &str, local_id: &str) -> bool {
+        let Some(entry) = self.cache.entry(session) else { return false };
+        let durable_seq = match self.write_queue.committed_session(session) {
+            Some(Some(committed)) => committed.session.seq,
+            Some(None) => 0,
+            None => entry.session.seq,
+        };
+        let is_unknown = entry.local_ids.as_ref().is_some_and(|ids| ids.look_up(local_id) == Seen::Unknown);
+        is_unknown && entry.session.seq - durable_seq < MAX_LOCAL_IDS as u64
     }
 }

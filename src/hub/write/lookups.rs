@@ -7,18 +7,11 @@ use futures::channel::oneshot;
 use futures::future::{BoxFuture, join};
 
 use crate::hub::Hub;
-use crate::hub::core::error::Error;
-use crate::hub::core::sessions::evictions::{Lookup, UnknownLocalId};
+use crate::hub::core::sessions::evictions::Lookup;
 use crate::store::{Database, DbError, Row, Statement};
 
 /// The largest number of session lookups in one batch: each may return a row of 2 MB.
 pub const MAX_GROUPED_LOOKUPS: usize = 16;
-
-/// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
-pub(in crate::hub) const MAX_LOOKUPS: u32 = 3;
-/// The error after [`MAX_LOOKUPS`].
-pub(in crate::hub) const NOT_LOOKED_UP: &str =
-    "The hub could not find out whether the message was stored before. Send it again.";
 
 impl Hub {
     /// Runs statements with small results in a batch with other lookups. Returns the rows of each statement. Other tasks may run
@@ -74,12 +67,5 @@ impl Hub {
             // Fails if the request has ended.
             let _ = lookup.sender.send(own_rows);
         }
-    }
-
-    /// Looks up local ids with the next batch, and stores the results in memory. Stores nothing if the session was evicted meanwhile, or
-    /// has [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
-    pub(in crate::hub) async fn look_up_local_ids(self: &Arc<Self>, unknown: Vec<UnknownLocalId>) -> Result<(), Error> {
-        self.turn().unknown_local_ids.extend(unknown);
-        self.wait_for_commit().await
     }
 }

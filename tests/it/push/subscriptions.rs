@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use crate::support::prelude::*;
 use crate::support::pushes::{Browser, ENDPOINT, header, pending};
 use crate::support::web::parse_event;
-use session_gateway_hub::hub::core::push::config::PushConfig;
+use session_gateway_hub::hub::core::config::PushConfig;
 use session_gateway_hub::hub::core::push::queue::PUSH_COOLDOWN_MS;
 use session_gateway_hub::push::from_base64url;
 use session_gateway_hub::push::vapid::VapidKeys;

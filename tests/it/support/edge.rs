@@ -102,7 +102,7 @@ async fn perform(
     match action {
         Action::Respond(response) => response,
         Action::Unchecked(_) => panic!("an action without a check contains another one"),
-        Action::History(history) => edge.read_history(&history, &head.query).await,
+        Action::History(history) => edge.places.read_history(&history, &head.query).await,
         Action::Authenticate => edge.authentication.sign_in(&request.body, now).await,
         Action::Answer => match edge.verify_answer(&request.body, now).await {
             Ok(namespace) => {

@@ -37,11 +37,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use session_gateway_hub::auth::token::TokenVerifier;
-use session_gateway_hub::hub::core::config::{ForbiddenModes, UploadConfig};
+use session_gateway_hub::hub::core::config::{ForbiddenModes, PushConfig, UploadConfig};
 use session_gateway_hub::hub::core::namespace::quotas::Quotas;
 use session_gateway_hub::hub::core::namespace::recent_writers::RecentWriters;
 use session_gateway_hub::hub::core::ports::{ConnId, Runtime};
-use session_gateway_hub::hub::core::push::config::PushConfig;
 use session_gateway_hub::hub::{Config, Hub};
 use session_gateway_hub::limits::DB_RETRY_PERIOD_MS;
 use session_gateway_hub::memory_budget::MemoryBudget;

@@ -63,7 +63,7 @@ pub async fn route(edge: &Edge, head: &RequestHead) -> Action {
 pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     match route(edge, head).await {
         Action::Respond(response) => Reply::of(response),
-        Action::History(history) => Reply::of(edge.read_history(&history, &head.query).await),
+        Action::History(history) => Reply::of(edge.places.read_history(&history, &head.query).await),
         other => panic!("{head:?} did not get its response at the edge: {other:?}"),
     }
 }

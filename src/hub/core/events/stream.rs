@@ -8,7 +8,8 @@ use super::ids::EventIds;
 use super::log::{Log, decode, encode_rows};
 use crate::model::event::Event;
 use crate::model::namespace::Namespace;
-use crate::store::events::EventsRow;
+use crate::store::Statement;
+use crate::store::events::{Appender, EventsRow};
 
 /// How long events are logged after the last web client disconnected, in milliseconds (PROTOCOL-EVENTS.md "Events for web clients").
 pub const LOG_RETENTION_MS: u64 = 600_000;
@@ -71,6 +72,7 @@ pub struct EventStream {
     phase: Phase,
     /// Empty while the stream is off.
     pub log: Log,
+    pub appender: Appender,
     last_used: u64,
     /// The last number that is reserved for an event; `last_published` if none is reserved.
     last_reserved: u64,
@@ -86,6 +88,7 @@ impl EventStream {
             ids: EventIds::new(namespace),
             phase: Phase::Off,
             log: Log::default(),
+            appender: Appender::default(),
             last_used: last,
             last_reserved: last,
             last_published: last,
@@ -167,6 +170,7 @@ impl EventStream {
 
     /// A batch failed. `may_have_committed`: the outcome of the batch is unknown.
     pub fn on_failed(&mut self, may_have_committed: bool) -> Option<Action> {
+        self.appender.on_failed();
         let batch_end = std::mem::replace(&mut self.last_reserved, self.last_published);
         if !may_have_committed || batch_end == self.last_published || self.phase == Phase::Off {
             return None;
@@ -249,6 +253,11 @@ impl EventStream {
             .then(|| EventsRow { last: number, ..EventsRow::empty_after(self.last_logged()) })
             .into_iter()
             .collect()
+    }
+
+    /// Adds statements to a batch that write rows of the log.
+    pub fn append_rows(&mut self, namespace: &Namespace, rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
+        self.appender.append(namespace, self.log.start, rows, batch);
     }
 
     fn last_logged(&self) -> u64 {

@@ -82,7 +82,6 @@ fn sent_numbers(actions: impl IntoIterator<Item = Action>) -> Vec<u64> {
     actions.into_iter().map(number).collect()
 }
 
-/// The numbers of the events in memory.
 fn event_numbers(stream: &EventStream) -> Vec<u64> {
     stream.log.events_after(0).map(|(number, _)| *number).collect()
 }

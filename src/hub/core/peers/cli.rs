@@ -57,7 +57,6 @@ pub struct Cli {
     /// When the first ping since the last received frame was sent, in Unix milliseconds.
     #[serde(rename = "pingedAt", skip_serializing_if = "Option::is_none")]
     pub unanswered_since: Option<u64>,
-    /// Whether the CLI accepts uploads in chunks.
     #[serde(rename = "uploadChunks", skip_serializing_if = "std::ops::Not::not")]
     pub accepts_upload_chunks: bool,
     /// The installation that the CLI named in CONNECT.
@@ -122,7 +121,7 @@ impl Cli {
         let of_others = self.others.iter().flat_map(|ServedOwner { owner, methods, .. }| {
             methods
                 .iter()
-                .map(|method| (owner.clone(), vocabulary.method(method).to_owned(), prefixed_name(owner, method)))
+                .map(|method| (owner.clone(), vocabulary.method(method).to_owned(), format!("{}:{method}", owner.id())))
         });
         let of_named = self.methods.iter().filter_map(|name| {
             let (owner, method) = self.resolve_method(name, vocabulary)?;
@@ -182,10 +181,6 @@ impl Cli {
         let session = self.session.clone().map(Owner::Session);
         session.or_else(|| self.machine.clone().map(Owner::Machine)).map(|owner| (owner, name))
     }
-}
-
-fn prefixed_name(owner: &Owner, method: &str) -> String {
-    format!("{}:{method}", owner.id())
 }
 
 #[cfg(test)]

@@ -24,7 +24,6 @@ pub enum Peer {
     /// A CLI whose CONNECT packet was not accepted yet.
     #[serde(rename = "opening")]
     Connecting(Connecting),
-    /// A connected CLI.
     Cli(Cli),
     /// A web client, or the worker that copies the frames to an SSE stream.
     Web(Subscription),
@@ -192,9 +191,15 @@ impl Connections {
         connection.into_iter().flat_map(|connection| connection.queue.frames())
     }
 
-    /// Returns the sockets with queued frames, also closed ones, and the bytes of these frames.
-    pub fn queued_bytes(&self) -> impl Iterator<Item = (ConnId, usize)> {
-        self.all.iter().chain(&self.closed).map(|(conn, connection)| (*conn, connection.queue.bytes()))
+    /// Returns the socket with the most queued bytes, counting a frame of `bytes` that has arrived on `conn`. `None` if `conn` is
+    /// closed and has no queued frames.
+    pub fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
+        let is_known = self.all.contains_key(&conn) || self.closed.contains_key(&conn);
+        let sockets = self.all.iter().chain(&self.closed).map(|(socket, connection)| {
+            let arrived = if *socket == conn { bytes } else { 0 };
+            (connection.queue.bytes() + arrived, *socket)
+        });
+        sockets.max().filter(|_| is_known).map(|(_, socket)| socket)
     }
 
     fn unindex(&mut self, conn: ConnId, peer: &Peer) {
@@ -314,7 +319,9 @@ impl Connections {
     /// Records that a heartbeat was sent to all web clients.
     pub fn record_heartbeat(&mut self) {
         let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_sse());
-        web_sockets.for_each(|connection| connection.send_window.record_ping());
+        for connection in web_sockets {
+            connection.send_window.record_ping();
+        }
     }
 
     /// Returns the sockets whose CONNECT packet was not accepted yet.
@@ -333,6 +340,16 @@ impl Connections {
 
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
+    }
+
+    /// Whether a CLI or a web client is connected.
+    pub fn has_clients(&self) -> bool {
+        self.clis().next().is_some() || !self.web.is_empty()
+    }
+
+    /// Returns the numbers of connected CLIs and web clients.
+    pub fn client_counts(&self) -> (u64, u64) {
+        (self.clis().count() as u64, self.web.len() as u64)
     }
 
     pub fn clis(&self) -> impl Iterator<Item = (ConnId, &Connection)> {

@@ -72,7 +72,6 @@ impl FrameQueue {
         receiver
     }
 
-    /// Returns the frames in their order.
     pub fn frames(&self) -> impl Iterator<Item = &QueuedFrame> {
         self.entries.iter().filter_map(|entry| match entry {
             QueueEntry::Frame(frame) => Some(frame),

@@ -70,14 +70,10 @@ impl SendWindow {
         self.bytes_after_last_ping >= PING_AFTER_BYTES
     }
 
-    /// Records that a heartbeat or ping was sent.
-    pub fn record_ping(&mut self) {
+    /// Records that a heartbeat or ping was sent. Returns its number, from 1.
+    pub fn record_ping(&mut self) -> u64 {
         self.bytes_before_pings.push_back(std::mem::take(&mut self.bytes_after_last_ping));
         self.ping_count += 1;
-    }
-
-    /// Returns the number of the last heartbeat or ping, from 1.
-    pub fn last_ping(&self) -> u64 {
         self.ping_count
     }
 

@@ -81,7 +81,6 @@ pub enum DeliveryOutcome {
     SessionGone,
     /// The session's notifications are muted.
     Muted,
-    /// The session was in cooldown.
     CoolingDown,
     /// A newer notification of the session replaced it.
     Replaced,

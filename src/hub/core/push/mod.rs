@@ -1,6 +1,5 @@
 //! The deliveries of notifications, with their queue, log, cooldowns and rate limit, without IO.
 
-pub mod config;
 pub mod delivery;
 pub mod log;
 pub mod queue;

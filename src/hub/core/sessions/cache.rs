@@ -87,6 +87,11 @@ impl Cache {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
 
+    /// Returns the local ids of a cached session, if they are loaded.
+    pub fn local_ids_mut(&mut self, session: &str) -> Option<&mut LocalIds> {
+        self.entry_mut_without_before_image(session)?.local_ids.as_mut()
+    }
+
     /// Sets the `activeAt` of a session or machine, if it is cached. This change needs no write.
     pub fn set_active_at(&mut self, owner: &Owner, now: u64) {
         let active_at = match owner {

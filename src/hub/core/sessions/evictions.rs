@@ -58,7 +58,6 @@ pub struct ReadTicket(u64);
 /// Proof that the result of a read is current. Only [`Evictions::redeem`] creates it, and inserts into the cache require it.
 pub struct CurrentRead(());
 
-/// The last evictions.
 #[derive(Debug, Default)]
 pub struct Evictions {
     count: u64,
@@ -86,7 +85,6 @@ impl Evictions {
         self.record(&[Key::Id(id)]);
     }
 
-    /// Records an eviction.
     pub fn record(&mut self, keys: &[Key<'_>]) {
         if self.last.len() >= MAX_TRACKED_EVICTIONS {
             self.clear();

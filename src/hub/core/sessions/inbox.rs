@@ -51,7 +51,6 @@ pub enum Missing {
     Items(HashSet<String>),
 }
 
-/// Whether the inbox has an item of the session.
 fn has_items(summary: &SessionSummary) -> bool {
     !summary.archived && count_items(summary) > 0
 }

@@ -104,7 +104,7 @@ pub struct Liveness {
     /// Deadlines that have passed. A deadline is removed when the change to inactive is written, or restarted by activity.
     expired: BTreeMap<Owner, Deadline>,
     /// The number of reports so far: times in milliseconds do not tell which of two reports came first.
-    reports: u64,
+    pub reports: u64,
 }
 
 impl Liveness {
@@ -129,11 +129,7 @@ impl Liveness {
         }
     }
 
-    pub fn reports(&self) -> u64 {
-        self.reports
-    }
-
-    /// Keeps an aborted session active if a report of the session has come since [`reports`](Self::reports) returned `reports`.
+    /// Keeps an aborted session active if a report of the session has come since there were `reports`.
     /// Such a session expires if its CLI disconnects before the next report. Returns whether the session is kept.
     pub fn keep_if_reported_after(&mut self, session: &Owner, reports: u64) -> bool {
         let deadline = self.pending.get_mut(session).filter(|deadline| deadline.last_report > reports);
@@ -205,7 +201,6 @@ impl Liveness {
         true
     }
 
-    /// Records that the CLI of an owner is connected.
     pub fn record_connected(&mut self, owner: &Owner) {
         self.pending.get_mut(owner).into_iter().for_each(|deadline| deadline.disconnected_from = None);
     }

@@ -24,7 +24,6 @@ impl Tags {
         self.ends.len() > MAX_ENDS_BYTES || tag.contains('\0') || self.ends.contains(&to_line(tag))
     }
 
-    /// Adds a new session.
     pub fn add_session(&mut self, tag: &str) {
         self.session_count += 1;
         if self.ends.len() <= MAX_ENDS_BYTES {
