@@ -4,6 +4,7 @@ import assert from 'node:assert/strict';
 import { rmSync } from 'node:fs';
 import { test } from 'node:test';
 import { Turns } from '../src/turns.mjs';
+import { eventually } from '../../packages/cli-kit/test/support/wait.mjs';
 import { agentOf, setUp } from './support/setup.mjs';
 
 test('an agent that does not start shows the last lines of its standard output', async (t) => {
@@ -140,6 +141,34 @@ test('the silence of an agent while a call runs is reported after ten times as l
   release('reported');
   await hub.untilReady(session.id, 1);
   assert.equal(hub.transcript(session.id).filter((line) => line === notice).length, 1);
+});
+
+test('a notice of silence has the last line of error output of its own turn, and no earlier one', async (t) => {
+  const { hub, calls, prompt, release, log, start } = await setUp(t, { startError: 'The settings are old.' });
+  const details = [];
+  const { session } = await start({ log: { ...log, debug: (text) => details.push(text) } });
+  const { silenceTimer } = agentOf(session).turns;
+  const untilReceived = (line) => eventually(() => details.some((text) => text.includes(`agent: ${line}`)), line);
+  const untilNotice = (count) =>
+    hub.waitUntil(
+      () => hub.transcript(session.id).filter((line) => line.startsWith('node has sent nothing for')).length === count,
+      'a notice',
+    );
+  await untilReceived('The settings are old.');
+  prompt(session.id, [{ until: 'reported' }]);
+  await eventually(() => calls('session/prompt').length === 1, 'the first turn');
+  silenceTimer.expire();
+  await untilNotice(1);
+  assert.match(hub.transcript(session.id).at(-1), /Stop ends the turn\.$/);
+  release('reported');
+  await hub.untilReady(session.id, 1);
+  prompt(session.id, [{ warn: 'The model is busy.' }, { until: 'reported again' }]);
+  await untilReceived('The model is busy.');
+  silenceTimer.expire();
+  await untilNotice(2);
+  assert.match(hub.transcript(session.id).at(-1), /Stop ends the turn\. The last line of its error output: The model is busy\.$/);
+  release('reported again');
+  await hub.untilReady(session.id, 2);
 });
 
 test('an agent that only repeats its state in a turn is silent; text, calls, plans and retries are no silence', (t) => {

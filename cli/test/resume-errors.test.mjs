@@ -27,6 +27,7 @@ test('the reasons of the agents are told apart', () => {
     error('Internal error', { data: { details: 'failed: thread x already has an active writer' } }),
     error('The session is in use by another process'),
     error('Session x is locked'),
+    error('Session x is in use by another process', { code: -32002 }),
   ];
   for (const each of inUse) assert.deepEqual([isUnknownSession(each), isInUse(each)], [false, true], each.message);
   const others = [

@@ -111,6 +111,15 @@ test('a missing or invalid value is refused', () => {
     ['kills', '--kills', '0'],
     ['kills', '--kills', 'many'],
     ['kills', '--seed', ''],
+    ['deploy', '--dry-run', '--env', 'Production'],
+    ['deploy', '--dry-run', '--account', 'my-account'],
+    ['deploy', '--dry-run', '--name', 'my hub'],
+    ['deploy', '--dry-run', '--domain', 'hub'],
+    ['deploy', '--dry-run', '--address', 'https://hub.example.com/path'],
+    ['deploy', '--dry-run', '--databases', '0'],
+    ['deploy', '--dry-run', '--location', 'eu'],
+    ['deploy', '--dry-run', '--jurisdiction', 'weur'],
+    ['deploy', '--dry-run', '--location', 'weur', '--jurisdiction', 'eu'],
   ]) {
     const refused = call(command, ...args);
     assert.deepEqual([refused.status, refused.stdout], [2, ''], args.join(' '));

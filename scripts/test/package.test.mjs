@@ -1,7 +1,8 @@
 // The npm package of the CLI: its tarball needs only packages of npm's registry.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { test } from 'node:test';
 import { manifestOf, unregisteredDependencies, unresolvedImports } from '../../tests/e2e/lib/package-contents.mjs';
@@ -62,6 +63,22 @@ test('the lock files of the packages and of the agents have checksums, no addres
   for (const name of ['esbuild/win32-x64', 'esbuild/darwin-arm64', 'img/sharp-win32-x64', 'img/sharp-darwin-arm64'])
     assert.ok(packages[`node_modules/@${name}`], name);
   assert.throws(() => lockFor({ dependencies: { ...hub, uqr: '0.0.1' } }, lock), /package-lock\.json does not have uqr 0\.0\.1\.$/);
+});
+
+test('a lock file has the copy of a dependency that its package finds first', (t) => {
+  const folder = mkdtempSync(path.join(tmpdir(), 'hub-lock-file-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const file = path.join(folder, 'package-lock.json');
+  const whole = {
+    'node_modules/app': { version: '1.0.0', dependencies: { near: '^2.0.0', far: '^1.0.0' } },
+    'node_modules/app/node_modules/near': { version: '2.0.0', dependencies: { far: '^1.0.0' } },
+    'node_modules/far': { version: '1.0.0' },
+    'node_modules/near': { version: '1.0.0' },
+  };
+  writeFileSync(file, JSON.stringify({ packages: whole }));
+  const { '': _, ...packages } = lockFor({ dependencies: { app: '1.0.0' } }, file).packages;
+  const { 'node_modules/near': __, ...needed } = whole;
+  assert.deepEqual(packages, needed);
 });
 
 /** The imports that only a clone of the repository runs: they are behind `IS_PACKAGE`. */

@@ -167,6 +167,12 @@ mod tests {
     }
 
     #[test]
+    fn stored_data_identifies_an_endpoint_by_the_first_half_of_its_sha_256() {
+        let id = EndpointId::of("https://push.service.com/phone");
+        assert_eq!(String::from(id), "_-_GE-bCjZb7fgpesV4iRQ");
+    }
+
+    #[test]
     fn malformed_urls_and_urls_of_private_networks_are_rejected() {
         // Each after `https://`.
         let invalid = "/x user@push.service.com/x @push.service.com 10.0.0.1 0x7f000001 127.0.0.0x1 [::1] [fe80::1]/ LOCALHOST./ \

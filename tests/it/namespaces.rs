@@ -1,5 +1,7 @@
 //! The life of a namespace: its export, its import into an empty namespace, and its deletion.
 
+use std::collections::BTreeSet;
+
 use crate::support::SECRET;
 use crate::support::edge::{EdgeRequest, worker_of};
 use crate::support::merge::texts;
@@ -52,6 +54,30 @@ async fn an_export_has_every_column() {
             let is_exported = line["row"].get(&column).is_some();
             assert_eq!(is_exported, !NOT_EXPORTED.contains(&column.as_str()), "{table}.{column}");
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_export_has_each_row_of_a_table_that_needs_several_pages() {
+    let world = World::new();
+    let session = world.create_session("/a").await;
+    let namespace = "'team', printf('%03d', n), '', '', 1";
+    let of_session = format!("'{session}', printf('%03d', n), 1, '{{}}'");
+    for (columns, values) in [
+        ("devices (namespace, id, name, kind, created_at, token_hash, last_seen_at)", format!("{namespace}, n, 1")),
+        ("push_subscriptions (namespace, endpoint, p256dh, auth, created_at)", namespace.to_owned()),
+        ("completed_requests (session_id, request_id, completed_at, value)", of_session.clone()),
+        ("held_messages (session_id, local_id, created_at, content)", of_session),
+    ] {
+        world.db.execute(&format!(
+            "WITH RECURSIVE numbers (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 401)
+             INSERT INTO {columns} SELECT {values} FROM numbers"
+        ));
+    }
+    let lines = export(&world).await;
+    for table in ["devices", "push_subscriptions", "completed_requests", "held_messages"] {
+        let is_row = |line: &&String| line.contains(&format!(r#""table":"{table}""#));
+        assert_eq!(lines.iter().filter(is_row).collect::<BTreeSet<_>>().len(), 401, "{table}");
     }
 }
 

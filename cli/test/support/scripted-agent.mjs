@@ -121,6 +121,7 @@ async function runPrompt({ sessionId, prompt }, client) {
       appendFileSync(path.join(home, 'background'), `${child.pid}\n`);
     }
     if (step.huge) await update({ sessionUpdate: 'agent_message_chunk', content: { type: 'text', text: 'x'.repeat(step.huge) } });
+    if (step.warn) process.stderr.write(`${step.warn}\n`);
     if (step.until) await waitForRelease(step.until);
     if (step.wait) await delay(step.wait, undefined, ignoresCancel ? {} : { signal: canceled.signal }).catch(() => {});
     if (step.fail) throw new RequestError(step.fail.code, step.fail.message);

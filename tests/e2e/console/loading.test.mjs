@@ -188,6 +188,29 @@ test('opening another session reads the session and its messages once', async (t
   assert.equal(gate.connections, 1);
 });
 
+test('the messages of another session are requested before the session has arrived', async (t) => {
+  const { session, cli } = await liveSession(t, hub, { namespace: 'parallel', ...namedSession('first') });
+  await say(cli, session.id, 'Hello.');
+  const { page } = await openList(t, 'parallel');
+  let deliver = () => {};
+  const delivered = new Promise((resolve) => {
+    deliver = () => resolve(undefined);
+  });
+  await page.route(`**/api/sessions/${session.id}`, async (route) => {
+    await delivered;
+    await route.continue();
+  });
+  // The console gives up a request after a time.
+  const failed = [];
+  page.on('requestfailed', (request) => failed.push(request.url()));
+  const read = waitForMessages(page, session.id);
+  await page.getByRole('link', { name: /first/ }).click();
+  await read;
+  assert.deepEqual(failed, []);
+  deliver();
+  await new Chat(page).waitForText('Hello.');
+});
+
 test('on a slow network, the first requests of a page do not wait for its connection', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'slow', ...namedSession('first') });
   await say(cli, session.id, 'Hello.');

@@ -101,15 +101,18 @@ test('queued messages are edited and canceled with the keyboard alone, and the f
   await waitForFocus(chat.composer);
 });
 
-test('moves a message by its handle, and stops with the queue', async (t) => {
+test('moves a message by its handle, highlights its row only while it is dragged, and stops with the queue', async (t) => {
   const { page, chat, queue, other } = await startQueueOnTwo(t, 'drag', ['echo a', 'echo b', 'echo c']);
   const handle = await queue.row('echo c').getByRole('button', { name: 'Move' }).boundingBox();
   const target = await queue.row('echo a').boundingBox();
   await page.mouse.move(handle.x + handle.width / 2, handle.y + handle.height / 2);
   await page.mouse.down();
   await page.mouse.move(target.x + 20, target.y + 4, { steps: 4 });
+  const dragged = queue.region.locator('[data-dragged="true"]');
+  await waitForCount(dragged, 1);
   await page.mouse.up();
   await other.waitForTexts('echo c', 'echo a', 'echo b');
+  await waitForCount(dragged, 0);
   await page.getByRole('button', { name: 'Stop', exact: true }).click();
   await waitForCount(other.rows, 0);
   await waitForCount(chat.log.getByText('Canceled: the agent did not receive it.'), 3);

@@ -27,6 +27,18 @@ async fn a_namespace_does_not_wait_for_a_database_that_it_never_used() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_out_of_date_worker_finds_a_namespace_although_its_earlier_database_fails() {
+    let deployment = Deployment::new();
+    let (world, sessions) = small_namespace(&deployment).await;
+    move_to(&world, "DB_2").await;
+    let stale = worker_of(&world);
+    read_at_edge(&world, &stale, &sessions[0]).await.ok();
+    move_to(&world, "DB_3").await;
+    deployment.0[1].fail_all(BatchKind::Reads, permanent_error());
+    assert_eq!(read_at_edge(&world, &stale, &sessions[0]).await.ok()["messages"].as_array().unwrap().len(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_list_of_databases_has_the_error_of_a_database_that_fails() {
     let deployment = Deployment::new();
     let (world, _) = small_namespace(&deployment).await;
