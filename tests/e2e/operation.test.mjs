@@ -119,8 +119,9 @@ test('10,000 log lines contain no token, content, query string, title or name', 
   const [title, text, tag, query, agentName, path, body, accessToken, endpoint, file, namespace, ...rest] = secrets;
   const { session, cli } = await liveSession(t, hub, { tag, namespace, metadata: { path, host: agentName } });
   const web = hub.web(namespace);
-  web.agent = new http.Agent({ keepAlive: true });
-  t.after(() => web.agent.destroy());
+  const agent = new http.Agent({ keepAlive: true });
+  web.agent = agent;
+  t.after(() => agent.destroy());
   await web.patch(`/api/sessions/${session.id}`, { name: title });
   await cli.sendMessage(session.id, text);
   const jwt = (await web.post('/api/auth', { accessToken: hub.token(namespace) })).body.token;

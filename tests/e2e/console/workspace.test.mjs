@@ -232,6 +232,7 @@ test('on a phone, shows either the tree or the file, and a long directory in ord
 });
 
 test('shows an error outside a repository, with a retry', async (t) => {
+  /** @type {() => object} */
   let gitStatus = () => ({ success: false, error: 'Not a git repository' });
   const { page } = await openView(t, 'no-git', 'changes', { ...noChanges, gitStatus: () => gitStatus() });
   await page.getByRole('alert').getByText('Not a git repository').waitFor();
