@@ -57,7 +57,7 @@ export async function compile(optimize, update, { root = ROOT, target = CARGO_TA
   const profile = optimize ? PROFILES.release : PROFILES.dev;
   const features = isObserved ? [] : ['--features', 'unobserved'];
   const options = ['--lib', '--locked', '--profile', profile, '--target', WASM, '--target-dir', target, ...features];
-  forgetOtherSources(path.join(target, WASM, profile), root);
+  deleteWasmOfOtherClone(path.join(target, WASM, profile), root);
   const args = optimize ? ['rustc', '--config', withoutLocalPaths(), ...options, '--', `-Cmetadata=${SYMBOL_SALT}`] : ['build', ...options];
   await run('cargo', args, {
     cwd: root,
@@ -73,7 +73,7 @@ export async function compile(optimize, update, { root = ROOT, target = CARGO_TA
  * @param {string} folder of the compiled crates
  * @param {string} root of the sources
  */
-export function forgetOtherSources(folder, root) {
+export function deleteWasmOfOtherClone(folder, root) {
   const origin = path.join(folder, 'compiled-from');
   if (existsSync(origin) && readFileSync(origin, 'utf8') === root) return;
   rmSync(path.join(folder, 'deps', WASM_FILE), { force: true });

@@ -4,7 +4,7 @@ import path from 'node:path';
 import { run } from '../lib/run.mjs';
 import { CARGO_TARGET_DIR } from '../build/worker.mjs';
 
-/** The option for linters: in a folder of their own, they do not wait for cargo's lock of the tests' build. */
+/** Gives linters a target folder of their own, so that they do not wait until cargo has built the tests. */
 export const CHECK_TARGET_DIR = ['--target-dir', path.join(CARGO_TARGET_DIR, 'check')];
 
 /**

@@ -20,7 +20,7 @@ import { buildPrevious, findPreviousCommit } from '../build/previous.mjs';
 import { cargoProgress, formatDuration, progressLine } from '../lib/progress.mjs';
 import { readLines, run, runParallel } from '../lib/run.mjs';
 import { atLeast } from '../lib/versions.mjs';
-import { adaptBindings, forgetOtherSources } from '../build/worker.mjs';
+import { adaptBindings, deleteWasmOfOtherClone } from '../build/worker.mjs';
 import { isProjectWarning } from '../product/hub/wrangler.mjs';
 
 test('packages are not installed through a link to the packages of another project', (t) => {
@@ -262,7 +262,7 @@ test('the wasm of another clone is compiled again, and that of this clone is not
   t.after(() => rmSync(folder, { recursive: true }));
   const wasm = path.join(folder, 'deps', 'session_gateway_hub.wasm');
   const isKept = (root) => {
-    forgetOtherSources(folder, root);
+    deleteWasmOfOtherClone(folder, root);
     const isThere = existsSync(wasm);
     writeFileSync(wasm, '');
     return isThere;

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { deferred } from '../../../scripts/lib/await.mjs';
 import { DESK, signIn, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
@@ -39,7 +40,7 @@ async function waitUntilConnected(page) {
   await page.getByRole('link', { name: /first/ }).waitFor();
 }
 
-/** Waits until a page is connected and sends no more requests. */
+/** Waits until a page is connected and its requests have ended. */
 async function waitUntilLoaded(page) {
   await waitUntilConnected(page);
   await page.waitForLoadState('networkidle');
@@ -192,12 +193,9 @@ test('the messages of another session are requested before the session has arriv
   const { session, cli } = await liveSession(t, hub, { namespace: 'parallel', ...namedSession('first') });
   await say(cli, session.id, 'Hello.');
   const { page } = await openList(t, 'parallel');
-  let deliver = () => {};
-  const delivered = new Promise((resolve) => {
-    deliver = () => resolve(undefined);
-  });
+  const delivered = deferred();
   await page.route(`**/api/sessions/${session.id}`, async (route) => {
-    await delivered;
+    await delivered.promise;
     await route.continue();
   });
   // The console gives up a request after a time.
@@ -207,7 +205,7 @@ test('the messages of another session are requested before the session has arriv
   await page.getByRole('link', { name: /first/ }).click();
   await read;
   assert.deepEqual(failed, []);
-  deliver();
+  delivered.resolve();
   await new Chat(page).waitForText('Hello.');
 });
 

@@ -171,7 +171,7 @@ test('no view moves its content while it loads, in any order of responses', { ti
   }
 });
 
-test('the requests of a stored conversation appear with its composer, not after it', async (t) => {
+test('the requests of a stored conversation appear with its composer, which also appears if the session cannot be loaded', async (t) => {
   const requests = { r1: { tool: 'Bash', arguments: { command: 'ls' }, createdAt: 1 } };
   const { page, context, path, chat, write } = await openTalk(t, 'stored-request', { requests });
   await write({ type: 'text', text: 'Shall I list the files?' });
@@ -199,6 +199,11 @@ test('the requests of a stored conversation appear with its composer, not after 
   answered.resolve();
   await dock.waitFor();
   assert.equal(await laterChat.request().count(), 1);
+  await later.unroute(`**/api${path}`);
+  await later.route(`**/api${path}`, (route) => route.fulfill({ status: 500, json: { error: 'It failed.', code: 'internal' } }));
+  await later.goto(path);
+  await later.getByText('It failed.').waitFor();
+  await dock.waitFor();
 });
 
 test('dialogs and menus have no violation and work with the keyboard', async (t) => {

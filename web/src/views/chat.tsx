@@ -41,14 +41,16 @@ export function Chat({ session }: { session: Session }) {
 }
 
 /**
- * Whether the dock appears as it will be: what comes later would move buttons just before a click. A stored session has no requests, but its
- * row in the list counts them. With requests, the dock waits for the deployment's modes and for the session, unless the hub cannot be reached.
+ * Whether the dock can appear complete: parts that appear later would move its buttons just before a click. A stored session has no requests,
+ * but its row in the list counts them. Without requests, the stored configuration is enough. Otherwise the dock waits for the configuration
+ * and for the session, unless the session cannot be loaded.
  */
 function useIsDockReady(id: string): boolean {
-  const isReady = useSelector(({ config, summaries, storedSessions }) => {
-    if (!getOwn(summaries, id)?.pendingRequestsCount) return config !== null || isConfigSettled.value;
-    const isStored = getOwn(storedSessions, id) !== undefined;
-    return isConfigSettled.value && (!isStored || ['offline', 'reconnecting'].includes(connectionState.value));
+  const isReady = useSelector(({ config, summaries, sessionErrors, storedSessions }) => {
+    const hasRequests = getOwn(summaries, id)?.pendingRequestsCount;
+    if (config !== null && !hasRequests) return true;
+    const isLoading = getOwn(storedSessions, id) && !getOwn(sessionErrors, id);
+    return isConfigSettled.value && (!isLoading || ['offline', 'reconnecting'].includes(connectionState.value));
   });
   // A dock in which the user may type stays.
   return useEver(isReady);
