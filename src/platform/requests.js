@@ -12,8 +12,8 @@ const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 10, 30];
 
 const REQUEST_ID = 'x-request-id';
 
-/** The namespaces of the requests that were forwarded. @type {WeakMap<Request, string>} */
-const namespaces = new WeakMap();
+/** The property of a forwarded request that has its namespace. A weak map of all requests would make garbage collections slower. */
+const NAMESPACE = Symbol('namespace');
 
 /** The hashes of the namespaces that had a log line or a data point. @type {Map<string, string>} */
 const hashes = new Map();
@@ -66,24 +66,24 @@ export function configureRoutes(patterns) {
 
 /** Records the namespace of a request, for its log line. */
 export function noteNamespace(request, namespace) {
-  namespaces.set(request, namespace);
+  request[NAMESPACE] = namespace;
 }
 
-/** @param {string} path @returns {ReturnType<typeof newRoute>} */
-function routeOf(path) {
+/** Returns the route of a request. @param {string} url absolute @returns {ReturnType<typeof newRoute>} */
+function routeOf(url) {
+  const query = url.indexOf('?');
+  const end = query === -1 ? url.length : query;
   let node = tree;
-  for (const segment of path.split('/').slice(1)) {
+  // The path begins at the first slash after the host. Its segments are not split into an array, because this runs for each request.
+  for (let slash = url.indexOf('/', url.indexOf('://') + 3); slash < end; ) {
+    const next = url.indexOf('/', slash + 1);
+    const segmentEnd = next === -1 || next > end ? end : next;
+    const segment = url.slice(slash + 1, segmentEnd);
     node = node.get(segment) ?? node.get('{}');
     if (node === undefined) return noRoute;
+    slash = segmentEnd;
   }
   return node.get(ROUTE) ?? noRoute;
-}
-
-/** @param {string} url an absolute URL */
-function pathOf(url) {
-  const start = url.indexOf('/', url.indexOf('://') + 3);
-  const end = url.indexOf('?', start);
-  return end === -1 ? url.slice(start) : url.slice(start, end);
 }
 
 /** Starts to observe a request. @param {Request} request */
@@ -113,21 +113,21 @@ function nextId() {
 export function end({ request, startedAt, id }, response, env, context) {
   const { status } = response;
   const method = knownMethod(request.method);
-  const route = routeOf(pathOf(request.url));
+  const route = routeOf(request.url);
   const ms = now() - startedAt;
   count(route, method, status, ms);
   const withId = addId(response, id);
   const isSignIn = status === 401 && route.pattern === '/api/auth';
   // A page may report for a subscription that has just ended. It then subscribes again.
   const isExpected = status < 400 || (status === 404 && route.pattern === '/api/visibility');
-  const level = levelOf(status, !isExpected || ms > SLOW_MS, isSignIn, namespaces.has(request));
+  const level = levelOf(status, !isExpected || ms > SLOW_MS, isSignIn, request[NAMESPACE] !== undefined);
   const isReported = (level !== undefined && isLogged(level)) || env.METRICS !== undefined;
   if (!isReported) return withId;
   const timing = response.headers.get('server-timing') ?? '';
   // A client of a local hub can send any text as its address.
   const client = isSignIn ? (request.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
   const report = async () => {
-    const namespace = await hashOf(namespaces.get(request));
+    const namespace = await hashOf(request[NAMESPACE]);
     const details = { namespace, method, route: route.pattern, status, client, ms: { total: ms, ...partsOf(timing) }, requestId: id };
     if (level !== undefined) logLine(level, isSignIn ? 'sign-in-refused' : 'request', `,${JSON.stringify(details).slice(1, -1)}`);
     env.METRICS?.writeDataPoint({ indexes: [namespace ?? ''], blobs: ['request', method, route.pattern, String(status)], doubles: [ms] });
@@ -153,8 +153,10 @@ async function hashOf(namespace) {
   return hash;
 }
 
+const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
+
 /** Clients may send any method. */
-const knownMethod = (method) => (/^(GET|HEAD|POST|PATCH|PUT|DELETE|OPTIONS)$/.test(method) ? method : 'other');
+const knownMethod = (method) => (METHODS.has(method) ? method : 'other');
 
 function addId(response, id) {
   try {
