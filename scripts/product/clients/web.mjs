@@ -219,7 +219,7 @@ export class Feed extends Recorder {
   }
 }
 
-/** Parses the `id:` and `data:` lines of a stream. An empty line ends an event. */
+/** Parses the `id:` and `data:` lines of a stream. An empty line ends an event. The hub sends each event's data as one line. */
 async function readSse(response, feed) {
   let incompleteLine = '';
   let event = {};
@@ -233,7 +233,7 @@ async function readSse(response, feed) {
           event = {};
         } else {
           const [, field, value] = /^([^:]*):? ?(.*)$/.exec(line);
-          event[field] = field === 'data' && event.data !== undefined ? `${event.data}\n${value}` : value;
+          event[field] = value;
         }
       }
     }

@@ -194,6 +194,10 @@ export const ASKED = {
     ['git blame a', 'git blame --contents /etc/passwd a'],
     ['git ls-files', 'git ls-files -X /etc/passwd', 'git ls-files --exclude-from=x'],
   ],
+  'a number after "=", which a short option takes as a part of its value': [
+    ['head a', 'head -n=5 a', 'head -c=5 a'],
+    ['git log', 'git log -n=5'],
+  ],
   'files outside of the folder, and hidden or protected files': [
     [
       'cat a',
