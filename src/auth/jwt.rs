@@ -132,7 +132,6 @@ fn parse_key(name: &str, secret: &str) -> Result<Hs256Key, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use base64::Engine as _;

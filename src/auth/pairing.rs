@@ -75,7 +75,6 @@ pub fn hash(text: impl AsRef<[u8]>) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -253,7 +253,6 @@ impl fmt::Debug for TokenVerifier {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -322,7 +321,7 @@ mod tests {
         };
         let settings = [None, Some("false"), Some("True")];
         assert_eq!(settings.map(accepts_shared), [Ok(true), Ok(true), Ok(false)]);
-        for value in ["yes", "1", " true", "0"] {
+        for value in ["", "yes", "1", " true", "0"] {
             assert!(accepts_shared(Some(value)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{value}");
         }
         let long = "x".repeat(MAX_SECRET_BYTES + 1);

@@ -63,7 +63,6 @@ impl TryFrom<String> for Namespace {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

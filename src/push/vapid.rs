@@ -135,7 +135,6 @@ impl TokenCache {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use p256::ecdsa::signature::Verifier;
