@@ -32,7 +32,6 @@ pub fn is_device_token(token: &str) -> bool {
 /// header, as text: `shared`, the number of the generation, or the id of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// The shared secret.
     Shared,
     /// A generation of the namespace's tokens.
     Generation(u32),

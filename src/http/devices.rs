@@ -76,7 +76,6 @@ fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<
     ]))
 }
 
-/// `POST /api/devices/codes`
 pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let body: DeviceBody = request.take_json()?;
     let (name, kind) = (body.name()?, body.kind.map(Into::into));
@@ -85,7 +84,6 @@ pub async fn create_code(mut request: RoutedRequest) -> Reply {
     Ok(new_code(request.host(), created?, None))
 }
 
-/// `GET /api/devices/codes/:deviceId`
 pub async fn show_code_user(request: RoutedRequest) -> Reply {
     let found = request.hub.find_code_user(&request.param("deviceId")?).await?;
     Ok(JsonText::wrap("device", &found))
@@ -116,7 +114,6 @@ fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
     code.ok_or_else(|| Error::UnknownCode.into())
 }
 
-/// `GET /api/devices/requests/:code`
 pub async fn show_request(request: RoutedRequest) -> Reply {
     let found = request.hub.find_device_request(&parse_code(&request)?).await?;
     Ok(JsonText::wrap("request", &found))
@@ -128,7 +125,6 @@ fn read_decision(request: &mut RoutedRequest) -> Result<Decision, ErrorResponse>
     Ok(required("decision", decision)?)
 }
 
-/// `POST /api/devices/requests/:code`
 pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     let code = parse_code(&request)?;
     let is_approved = match read_decision(&mut request) {

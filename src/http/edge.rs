@@ -154,8 +154,6 @@ impl MetricsToken {
 }
 
 impl Edge {
-    /// `jwt` is the key of the configured secret; if `None`, the hub generates a secret and stores it in the database.
-    /// `memory_budget` is shared by all namespaces of the isolate.
     pub fn new(
         tokens: TokenVerifier,
         cors: Cors,

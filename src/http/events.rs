@@ -82,7 +82,6 @@ enum VisibilityState {
     Hidden,
 }
 
-/// `POST /api/visibility`.
 pub async fn set_visibility(mut request: RoutedRequest) -> Reply {
     let body: VisibilityBody = request.take_json()?;
     acknowledge(request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible))

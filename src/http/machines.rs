@@ -32,7 +32,6 @@ pub struct MachineBody {
     runner_state: Option<Json>,
 }
 
-/// `POST /cli/machines`.
 pub async fn register(mut request: RoutedRequest) -> Reply {
     let body: MachineBody = request.take_json()?;
     check_field(body.metadata.is_object(), "metadata", format_args!("be an object"))?;
@@ -76,12 +75,10 @@ pub async fn list_directory(request: RoutedRequest) -> Reply {
     forward_query(request, Method::ListDirectory, &["path"]).await
 }
 
-/// `GET /api/machines/:id/branches?path=`.
 pub async fn list_branches(request: RoutedRequest) -> Reply {
     forward_query(request, Method::ListBranches, &["path"]).await
 }
 
-/// `GET /api/machines/:id/agent-sessions?agent=&directory=&cursor=`.
 pub async fn list_agent_sessions(request: RoutedRequest) -> Reply {
     forward_query(request, Method::ListAgentSessions, &["agent", "directory", "cursor"]).await
 }

@@ -100,7 +100,6 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     Ok(JsonText::serialize(&Json::object_of_some(&members)))
 }
 
-/// `GET /api/sessions/:id/held-messages`.
 pub async fn list_held(request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let held = request.hub.list_held(&id).await?;
@@ -113,7 +112,6 @@ pub async fn list_held(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap("messages", &held.into_iter().map(listed).collect::<Vec<_>>()))
 }
 
-/// `DELETE /api/sessions/:id/held-messages/:localId`.
 pub async fn cancel_held(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let (id, local_id) = (request.load_session().await?, request.param("localId")?);
@@ -149,7 +147,6 @@ pub async fn edit_queued(mut request: RoutedRequest) -> Reply {
     command_queue(request, &id, &[("action", Json::of("edit")), ("seq", seq), ("text", Json::of(&text))]).await
 }
 
-/// `DELETE /api/sessions/:id/queue/:seq`.
 pub async fn cancel_queued(request: RoutedRequest) -> Reply {
     command_queued_message(request, "cancel").await
 }

@@ -38,17 +38,14 @@ pub fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
     }
 }
 
-/// `GET /api/namespaces/generation`
 pub async fn show_generation(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap("generation", &request.hub.load_generation().await?))
 }
 
-/// `POST /api/namespaces/revoke`
 pub async fn revoke(request: RoutedRequest) -> Reply {
     Ok(JsonText::wrap("generation", &request.hub.revoke_namespace().await?))
 }
 
-/// `GET /api/namespaces/export`
 pub async fn export(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let cursor = query.text("cursor")?;
@@ -58,7 +55,6 @@ pub async fn export(request: RoutedRequest) -> Reply {
     Ok(JsonText::of(request.hub.export_page(position).await?))
 }
 
-/// `POST /api/namespaces/import`
 pub async fn import(mut request: RoutedRequest) -> Reply {
     let body: ImportBody = request.take_json()?;
     match body.step.as_str() {
@@ -79,7 +75,6 @@ fn progress(members: &[(&str, Json)]) -> JsonText {
     JsonText::serialize(&Json::object(&[&[("isDone", Json::of(&false))], members].concat()))
 }
 
-/// `POST /api/namespaces/delete`
 pub async fn delete(request: RoutedRequest) -> Reply {
     Ok(match request.hub.delete_part().await? {
         Some(sessions) => progress(&[("remainingSessions", Json::of(&sessions))]),
@@ -87,7 +82,6 @@ pub async fn delete(request: RoutedRequest) -> Reply {
     })
 }
 
-/// `POST /api/namespaces/move`
 pub async fn relocate(mut request: RoutedRequest) -> Reply {
     let body: MoveBody = request.take_json()?;
     let (step, sessions) = match request.hub.move_part(&body.to).await? {

@@ -58,7 +58,6 @@ pub async fn approve(mut request: RoutedRequest) -> Reply {
     acknowledge(request.hub.answer_permission(&id, &request_id, answer).await)
 }
 
-/// `POST /api/sessions/:id/permissions/:requestId/deny` and `POST /api/sessions/:id/permissions/deny`.
 pub async fn deny(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let (request_id, body) = take_answer(&mut request, |body: &mut DenyBody| body.request_id.take())?;

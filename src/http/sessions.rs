@@ -26,7 +26,6 @@ const MAX_INBOX_ITEMS: u64 = 200;
 /// The items of a page of the inbox without `limit`.
 const DEFAULT_INBOX_ITEMS: usize = 50;
 
-/// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.
 pub async fn list(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let archived = match query.text("archived")? {
@@ -130,7 +129,6 @@ pub struct SeenBody {
     at: Option<u64>,
 }
 
-/// `POST /api/sessions/:id/seen`.
 pub async fn mark_seen(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body: SeenBody = request.take_json()?;

@@ -71,7 +71,6 @@ pub async fn list_skills(request: RoutedRequest) -> Reply {
     forward(&request, &workspace, Method::ListSkills, &[]).await
 }
 
-/// `POST /api/sessions/:id/upload`: returns the unchanged response of the CLI.
 pub async fn upload(request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body = request.upload_body()?;
@@ -84,7 +83,6 @@ pub struct DeleteUploadBody {
     path: String,
 }
 
-/// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
 pub async fn delete_upload(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body: DeleteUploadBody = request.take_json()?;

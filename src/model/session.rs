@@ -224,7 +224,6 @@ impl MetadataFields<'_> {
         self.0.text("lifecycleState").as_deref() == Some("failed")
     }
 
-    /// Returns why the agent failed.
     pub fn agent_error(&self) -> Option<String> {
         self.0.text("agentError")
     }

@@ -50,12 +50,10 @@ pub struct Notification {
 pub struct Details {
     /// The title of the session.
     pub session: Option<String>,
-    /// The name of the agent.
     pub agent: Option<String>,
     pub tool: Option<String>,
     /// The argument that describes the request best.
     pub detail: Option<String>,
-    /// The whole request.
     pub request: Option<Call>,
     /// Permits one answer to the request. Only with `request`.
     pub answer_token: Option<String>,

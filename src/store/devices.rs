@@ -334,7 +334,6 @@ pub async fn insert_pairing(
     })
 }
 
-/// The decision of a user about a request.
 pub struct Decision<'a> {
     pub namespace: &'a Namespace,
     pub is_approved: bool,

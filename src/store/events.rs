@@ -180,7 +180,6 @@ pub fn write_into_reusable_row(namespace: &Namespace, row: EventsRow, events: us
     [Statement::new(REPLACE_ANY, params), insert]
 }
 
-/// A statement that deletes the rows whose last number is at most `up_to`.
 pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
     Statement::new(DELETE, [namespace.into(), up_to.into()])
 }

@@ -154,7 +154,6 @@ pub enum DbError {
         column: &'static str,
         /// A type with its article, such as `a text`.
         expected: &'static str,
-        /// A type with its article.
         found: &'static str,
     },
     /// The rows were not read, because the [memory budget](crate::memory_budget) has too few free bytes for them.

@@ -94,7 +94,6 @@ pub fn set_missing_secret(namespace: &Namespace, secret: &str) -> Statement {
     Statement::new(SET_MISSING_SECRET, [namespace.into(), secret.into()])
 }
 
-/// A statement that deletes the subscriptions that the token of a device made.
 pub fn delete_of_device(namespace: &Namespace, id: &str) -> Statement {
     Statement::new(DELETE_OF_DEVICE, [namespace.into(), id.into()])
 }

@@ -124,7 +124,6 @@ pub struct Copy<'a> {
 pub struct CopiedPage {
     /// The id of the last session that has the same rows in both databases now.
     pub last: String,
-    /// Whether rows differed.
     pub has_changed: bool,
     /// The id of a session that another namespace has in the target database. If there is one, nothing was copied.
     pub foreign: Option<String>,

@@ -24,7 +24,6 @@ const FIRST_DB_PAUSE_MS: u64 = 100;
 pub trait Environment: Send + Sync {
     /// Returns the Unix time in milliseconds.
     fn now(&self) -> u64;
-    /// Resolves after a time.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Returns a random byte for jitter: hubs that lose the database at the same time must not repeat their batches at the same time.
     fn random(&self) -> u8;
@@ -39,7 +38,6 @@ pub trait Environment: Send + Sync {
     fn log(&self, line: LogLine);
 }
 
-/// A database whose batches are retried.
 pub struct Retrying<D> {
     db: D,
     environment: Box<dyn Environment>,

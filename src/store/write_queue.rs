@@ -322,7 +322,6 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         Some(receiver)
     }
 
-    /// Releases the exclusive lock.
     pub fn unlock(&mut self) {
         self.lock = Lock::Free;
     }
