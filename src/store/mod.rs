@@ -42,8 +42,6 @@ pub mod watchdog;
 pub mod write_queue;
 pub mod wrong_tokens;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use futures::future::{BoxFuture, ready};
 use serde::Serialize;
 use thiserror::Error;
@@ -262,8 +260,4 @@ pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, 
 /// Creates a statement with the namespace as its only parameter from each text.
 fn of_namespace<const N: usize>(namespace: &Namespace, sql: [&'static str; N]) -> Vec<Statement> {
     sql.map(|sql| Statement::new(sql, [namespace.into()])).into()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

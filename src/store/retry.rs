@@ -9,9 +9,10 @@ use std::sync::Mutex;
 
 use futures::future::BoxFuture;
 
-use super::{Database, DbError, JoinedRows, Row, Statement, lock};
+use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS};
 use crate::log::{Level, LogLine};
+use crate::memory_budget::lock;
 
 /// The longest pause between two attempts of a query, in milliseconds. After a stall, requests continue within this time.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
