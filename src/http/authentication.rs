@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 
 use super::error::ErrorResponse;
 use super::extract::parse_body;
-use super::response::{JsonText, Reply, Response, to_response};
+use super::response::{Reply, Response, to_response};
 use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
 use crate::hub::core::error::Error;
-use crate::memory_budget::lock;
+use crate::memory_budget::{ResponseText, lock};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
@@ -343,7 +343,7 @@ impl Authentication {
             let user = Json::object(&[("id", Json::of(&claims.uid)), ("firstName", namespace.clone())]);
             let (token, expires_at) = (Json::of(&token), Json::of(&expires_at));
             let members = [("token", token), ("user", user), ("namespace", namespace), ("expiresAt", expires_at)];
-            Ok(JsonText::serialize(&Json::object(&members)))
+            Ok(ResponseText::serialize(&Json::object(&members)))
         }
         .await;
         to_response(reply)

@@ -6,11 +6,12 @@ use serde::Deserialize;
 use super::edge::{Edge, PairingStep, RequestHead};
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, hub_origin, parse_body, refuse_null};
-use super::response::{JsonText, Reply, Response, acknowledge, to_response};
+use super::response::{Reply, Response, acknowledge, to_response};
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, DEVICE_TOKEN_PREFIX};
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::devices::manage::{NewCode, create_code as create_unused_code};
+use crate::memory_budget::ResponseText;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::model::json::Json;
 use crate::store::Value;
@@ -63,10 +64,10 @@ fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
 /// Answers with a new code, and the address of the page on which the code is entered or approved. The fragment of the address does not
 /// reach a server. Without `polling`, also with the id of the device that will use the code: unlike the code, it may be in the logs of
 /// servers. `polling`: the secret with which the device asks for its token, and how often it may ask.
-fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&str, u64)>) -> JsonText {
+fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&str, u64)>) -> ResponseText {
     // A private host with a port is a local hub.
     let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
-    JsonText::serialize(&Json::object_of_some(&[
+    ResponseText::serialize(&Json::object_of_some(&[
         ("code", Some(Json::of(&code.to_string()))),
         ("deviceId", polling.is_none().then(|| Json::of(&device_id))),
         ("secret", polling.map(|(secret, _)| Json::of(secret))),
@@ -86,12 +87,12 @@ pub async fn create_code(mut request: RoutedRequest) -> Reply {
 
 pub async fn show_code_user(request: RoutedRequest) -> Reply {
     let found = request.hub.find_code_user(&request.param("deviceId")?).await?;
-    Ok(JsonText::wrap("device", &found))
+    Ok(ResponseText::wrap("device", &found))
 }
 
 pub async fn list(request: RoutedRequest) -> Reply {
     let current = request.credential().and_then(Credential::device);
-    Ok(JsonText::wrap("devices", &request.hub.list_devices(current).await?))
+    Ok(ResponseText::wrap("devices", &request.hub.list_devices(current).await?))
 }
 
 pub async fn rename(mut request: RoutedRequest) -> Reply {
@@ -100,7 +101,7 @@ pub async fn rename(mut request: RoutedRequest) -> Reply {
     request.refuse_null_body()?;
     let body: DeviceBody = request.take_json()?;
     let device = request.hub.rename_device(&id, &required("name", body.name()?)?).await?;
-    Ok(JsonText::wrap("device", &device))
+    Ok(ResponseText::wrap("device", &device))
 }
 
 pub async fn revoke(request: RoutedRequest) -> Reply {
@@ -116,7 +117,7 @@ fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
 
 pub async fn show_request(request: RoutedRequest) -> Reply {
     let found = request.hub.find_device_request(&parse_code(&request)?).await?;
-    Ok(JsonText::wrap("request", &found))
+    Ok(ResponseText::wrap("request", &found))
 }
 
 fn read_decision(request: &mut RoutedRequest) -> Result<Decision, ErrorResponse> {
@@ -182,9 +183,9 @@ impl Edge {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =
                     [("status", status), ("device", Some(device)), ("token", token), ("namespace", namespace)];
-                return Ok(JsonText::serialize(&Json::object_of_some(&members)));
+                return Ok(ResponseText::serialize(&Json::object_of_some(&members)));
             }
-            Claim::Pending => return Ok(JsonText::wrap("status", "pending")),
+            Claim::Pending => return Ok(ResponseText::wrap("status", "pending")),
             Claim::Denied => Error::PairingDenied,
             Claim::TooManyDevices => Error::TooManyDevices,
             Claim::Unknown => Error::UnknownCode,

@@ -19,12 +19,12 @@ use super::error::ErrorResponse;
 use super::extract::{is_credential_sent, is_read};
 use super::history::{HistoryRequest, Reader};
 use super::query::Query;
-use super::response::{JsonText, Response, json_response};
+use super::response::{Response, json_response};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken};
 use crate::hub::core::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::{MemoryBudget, ResponseText};
 use crate::model::namespace::Namespace;
 use crate::store::places::Databases;
 use crate::store::retry::Environment;
@@ -217,7 +217,7 @@ impl Edge {
             "/api/namespaces/databases" => {
                 self.verify_operator(head, now_ms)?;
                 let list = self.places.list().await.map_err(Error::from)?;
-                let list = JsonText::wrap("databases", &list);
+                let list = ResponseText::wrap("databases", &list);
                 require_method(head, &["GET", "HEAD"], || Action::Respond(list.into_response()))
             }
             path if path.starts_with("/api/namespaces/") => {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use super::error::ErrorResponse;
 use super::history::HistoryRequest;
-use super::response::{JsonText, Response, to_response};
+use super::response::{Response, to_response};
 use crate::hub::core::error::Error;
 use crate::memory_budget::{MemoryBudget, ResponseText, lock};
 use crate::model::json::Json;
@@ -34,7 +34,7 @@ impl EdgePlaces {
     /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let page = self.find_page(request, query).await;
-        to_response(page.map(JsonText::from).map_err(ErrorResponse::from))
+        to_response(page.map_err(ErrorResponse::from))
     }
 
     /// Reads a page as [`HistoryRequest::read`] does. A cached place may be out of date: the earlier database has no page then, because the

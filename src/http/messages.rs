@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply, acknowledge};
+use super::response::{Reply, acknowledge};
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::messages::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
+use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::message::HeldMessage;
 use crate::store::messages::MessageRef;
@@ -97,7 +98,7 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     let message = Json::object_of_some(&[("id", id), ("seq", seq), ("localId", local_id), ("createdAt", created_at)]);
     let held = is_held.then(|| Json::of(&true));
     let members = [("ok", Some(Json::of(&true))), ("held", held), ("message", Some(message))];
-    Ok(JsonText::serialize(&Json::object_of_some(&members)))
+    Ok(ResponseText::serialize(&Json::object_of_some(&members)))
 }
 
 pub async fn list_held(request: RoutedRequest) -> Reply {
@@ -109,7 +110,7 @@ pub async fn list_held(request: RoutedRequest) -> Reply {
             [("localId", Json::of(&local_id)), ("text", Json::of(&text)), ("createdAt", Json::of(&created_at))];
         Json::object(&members)
     };
-    Ok(JsonText::wrap("messages", &held.into_iter().map(listed).collect::<Vec<_>>()))
+    Ok(ResponseText::wrap("messages", &held.into_iter().map(listed).collect::<Vec<_>>()))
 }
 
 pub async fn cancel_held(mut request: RoutedRequest) -> Reply {

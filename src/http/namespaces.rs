@@ -2,11 +2,12 @@
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
+use super::response::Reply;
 use crate::auth::token::Credential;
 use crate::hub::core::error::Error;
 use crate::hub::namespace::relocation::MoveStep;
 use crate::hub::namespace::rows::ExportPosition;
+use crate::memory_budget::ResponseText;
 use crate::model::json::Json;
 use http::StatusCode;
 use serde::Deserialize;
@@ -39,11 +40,11 @@ pub fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
 }
 
 pub async fn show_generation(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("generation", &request.hub.load_generation().await?))
+    Ok(ResponseText::wrap("generation", &request.hub.load_generation().await?))
 }
 
 pub async fn revoke(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("generation", &request.hub.revoke_namespace().await?))
+    Ok(ResponseText::wrap("generation", &request.hub.revoke_namespace().await?))
 }
 
 pub async fn export(request: RoutedRequest) -> Reply {
@@ -52,7 +53,7 @@ pub async fn export(request: RoutedRequest) -> Reply {
     let position = cursor.map_or_else(|| Some(ExportPosition::start()), ExportPosition::parse);
     let position = position
         .ok_or_else(|| Error::field("cursor", "Query parameter `cursor` must be `next` of the page before."))?;
-    Ok(JsonText::of(request.hub.export_page(position).await?))
+    Ok(ResponseText::of(request.hub.export_page(position).await?))
 }
 
 pub async fn import(mut request: RoutedRequest) -> Reply {
@@ -67,18 +68,18 @@ pub async fn import(mut request: RoutedRequest) -> Reply {
             return Err(Error::field("step", message).into());
         }
     }
-    Ok(JsonText::ok())
+    Ok(ResponseText::ok())
 }
 
 /// The response of an operation that must be continued.
-fn progress(members: &[(&str, Json)]) -> JsonText {
-    JsonText::serialize(&Json::object(&[&[("isDone", Json::of(&false))], members].concat()))
+fn progress(members: &[(&str, Json)]) -> ResponseText {
+    ResponseText::serialize(&Json::object(&[&[("isDone", Json::of(&false))], members].concat()))
 }
 
 pub async fn delete(request: RoutedRequest) -> Reply {
     Ok(match request.hub.delete_part().await? {
         Some(sessions) => progress(&[("remainingSessions", Json::of(&sessions))]),
-        None => JsonText::wrap("isDone", &true),
+        None => ResponseText::wrap("isDone", &true),
     })
 }
 
@@ -88,7 +89,7 @@ pub async fn relocate(mut request: RoutedRequest) -> Reply {
         MoveStep::Copying(sessions) => ("copying", sessions),
         MoveStep::Closed(sessions) => ("closed", sessions),
         MoveStep::Deleting(sessions) => ("deleting", sessions),
-        MoveStep::Done => return Ok(JsonText::wrap("isDone", &true)),
+        MoveStep::Done => return Ok(ResponseText::wrap("isDone", &true)),
     };
     Ok(progress(&[("step", Json::of(step)), ("remainingSessions", Json::of(&sessions))]))
 }
