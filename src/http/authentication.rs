@@ -56,8 +56,9 @@ impl<T> Cached<T> {
 pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
-    db: Arc<dyn Database>,
-    environment: Arc<dyn Environment>,
+    /// The database with the tables of access.
+    pub(super) db: Arc<dyn Database>,
+    pub(super) environment: Arc<dyn Environment>,
     /// A cache: the hashes that verify a token take 5% of the CPU time of an RPC call.
     verified_tokens: Mutex<HashMap<String, Cached<VerifiedToken>>>,
     /// The tokens about which a request asks the database, until the time at which another request may ask as well.

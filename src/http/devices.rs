@@ -178,7 +178,7 @@ impl Edge {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
         let status = code.is_none().then(|| Json::of("approved"));
         let new = NewClaim { claim_hash, token_hash: &hash(&token), code };
-        let error = match claim(&*self.db, new, now).await.map_err(Error::from)? {
+        let error = match claim(&*self.authentication.db, new, now).await.map_err(Error::from)? {
             Claim::Device(device, namespace) => {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =
@@ -202,7 +202,7 @@ impl Edge {
             kind: Some(device.1),
             credential: Value::Null,
         };
-        let created = create_unused_code(&*self.db, &pairing, secret.as_bytes(), now).await?;
+        let created = create_unused_code(&*self.authentication.db, &pairing, secret.as_bytes(), now).await?;
         Ok(new_code(host, created, Some((secret, POLL_INTERVAL_MS))))
     }
 }

@@ -9,6 +9,8 @@ use crate::hub::namespace::relocation::MoveStep;
 use crate::hub::namespace::rows::ExportPosition;
 use crate::memory_budget::ResponseText;
 use crate::model::json::Json;
+use crate::store::DbError;
+use crate::store::places::{Databases, binding, count_namespaces};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -92,4 +94,23 @@ pub async fn relocate(mut request: RoutedRequest) -> Reply {
         MoveStep::Done => return Ok(ResponseText::wrap("isDone", &true)),
     };
     Ok(progress(&[("step", Json::of(step)), ("remainingSessions", Json::of(&sessions))]))
+}
+
+/// `GET /api/namespaces/databases`. A database that fails is listed with its error. Fails if all databases fail.
+pub async fn list_databases(databases: &Databases) -> Result<Vec<Json>, DbError> {
+    let mut list = Vec::new();
+    let mut failures = Vec::new();
+    for number in databases.numbers() {
+        let (name, db, is_open) = (binding(number), databases.get(number)?, databases.is_open(number));
+        let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) }.await;
+        let error = counted.as_ref().err().map(|error| ("error", Json::of(&error.to_string())));
+        let (bytes, namespaces) = counted.map_err(|error| failures.push(error)).ok().unzip();
+        let counts = [("bytes", Json::of(&bytes)), ("namespaces", Json::of(&namespaces))];
+        let members = [("name", Json::of(&name))].into_iter().chain(counts).chain(error);
+        list.push(Json::object(&members.chain([("isOpen", Json::of(&is_open))]).collect::<Vec<_>>()));
+    }
+    match failures.pop() {
+        Some(failure) if failures.len() + 1 == list.len() => Err(failure),
+        _ => Ok(list),
+    }
 }

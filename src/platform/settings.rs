@@ -12,6 +12,7 @@ use super::log::write_line;
 use super::time::{now, sleep};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
+use crate::http::authentication::Authentication;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
@@ -159,13 +160,10 @@ pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, Strin
         Arc::new(Retrying::new(db, Box::new(WorkerEnvironment)))
     })?;
     let db = Arc::clone(databases.get(DIRECTORY).map_err(|error| error.to_string())?);
-    let environment = Arc::new(WorkerEnvironment);
     let metrics_token = variable(env, "METRICS_TOKEN").map(MetricsToken::parse).transpose()?;
-    let edge = Edge::new(tokens, cors, routing, jwt, db, memory_budget(), environment)
-        .with_databases(databases)
-        .with_metrics_token(metrics_token);
     check_rate_limit(env)?;
-    Ok(edge)
+    let authentication = Authentication::new(tokens, jwt, db, Arc::new(WorkerEnvironment));
+    Ok(Edge::new(authentication, cors, routing, databases, memory_budget(), metrics_token))
 }
 
 thread_local! {

@@ -173,7 +173,7 @@ impl IncomingRequest {
             }
             Action::History(history) => {
                 glue::note_namespace(request, history.namespace.as_ref());
-                let reading = Box::pin(edge.places.read_history(&history, &self.head.query));
+                let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
                         convert::discard_body(request).await;
