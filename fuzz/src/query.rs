@@ -127,7 +127,7 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let authorized = bearer.or_else(|| Query::find_unique(&head.query, "token")).and_then(|token| {
         // A web token is valid only for the routes of web clients.
         let web_token = || key.verify(&token, NOW_MS as i64 / 1000).filter(|_| head.path.starts_with("/api"));
-        tokens.verify(&token).map(|token| token.namespace).or_else(|| web_token().map(|verified| verified.claims.ns))
+        tokens.verify(&token).map(|token| token.namespace).or_else(|| web_token().map(|(claims, _)| claims.ns))
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {

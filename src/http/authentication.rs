@@ -238,10 +238,10 @@ impl Authentication {
             return Err(ErrorResponse::unauthorized());
         }
         let key = self.load_jwt_key().await?;
-        let jwt = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
-        let WebClaims { ns: namespace, generation, device, secret, .. } = jwt.claims;
+        let verified = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
+        let (WebClaims { ns: namespace, generation, device, secret, .. }, expires_at) = verified;
         let credential = device.map_or(Credential::Generation(generation), |id| Credential::Device(id.into()));
-        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(jwt.expires_at)), credential, secret }))
+        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(expires_at)), credential, secret }))
     }
 
     /// Checks that a token was not revoked. `verified` is `None` for the token of a device. Also returns until when the

@@ -25,7 +25,7 @@ use crate::hub::core::config::{
 use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
 use crate::hub::core::peers::rpc::MAX_RPC_TIMEOUT_MS;
-use crate::log::{LogLine, LogSettings};
+use crate::log::{self, LogLine};
 use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::{parse_bool, parse_number};
 use crate::model::namespace::Namespace;
@@ -64,7 +64,7 @@ fn number(env: &Env, name: &str, max: u64) -> Result<Option<u64>, String> {
 /// Sets which log lines the isolate writes.
 pub fn configure_log(env: &Env) -> Result<(), String> {
     let (level, rate) = (variable(env, "LOG_LEVEL"), variable(env, "LOG_SAMPLE_RATE"));
-    let LogSettings { level, samples_per_million } = LogSettings::parse(level.as_deref(), rate.as_deref())?;
+    let (level, samples_per_million) = log::parse_settings(level.as_deref(), rate.as_deref())?;
     glue::configure_log(level.into(), samples_per_million);
     Ok(())
 }
