@@ -15,7 +15,7 @@ use crate::memory_budget::ResponseText;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::model::json::Json;
 use crate::store::Value;
-use crate::store::devices::{Claim, ClaimedCode, NewClaim, NewPairing, claim};
+use crate::store::devices::{Claim, ClaimedCode, NewPairing, claim};
 use crate::wire::field_types::optional_keyword;
 
 /// How often a device may ask whether its request was approved, in milliseconds.
@@ -177,8 +177,8 @@ impl Edge {
     async fn claim_token(&self, claim_hash: &str, random: &str, code: Option<ClaimedCode<'_>>, now: u64) -> Reply {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
         let status = code.is_none().then(|| Json::of("approved"));
-        let new = NewClaim { claim_hash, token_hash: &hash(&token), code };
-        let error = match claim(&*self.authentication.db, new, now).await.map_err(Error::from)? {
+        let claimed = claim(&*self.authentication.db, claim_hash, &hash(&token), code, now).await;
+        let error = match claimed.map_err(Error::from)? {
             Claim::Device(device, namespace) => {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =

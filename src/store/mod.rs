@@ -58,6 +58,13 @@ pub enum Value {
     Text(String),
 }
 
+impl Value {
+    /// Returns a JSON text. Serialization fails only for maps with keys that are not strings, which no parameter has.
+    fn json<T: Serialize + ?Sized>(value: &T) -> Self {
+        Self::Text(serde_json::to_string(value).unwrap_or_default())
+    }
+}
+
 impl From<&str> for Value {
     fn from(text: &str) -> Self {
         Self::Text(text.to_owned())
