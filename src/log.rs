@@ -66,26 +66,17 @@ impl Display for LogLine {
     }
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LogSettings {
-    pub level: Level,
-    /// How many of a million successful requests get a line.
-    pub samples_per_million: u32,
-}
-
-impl LogSettings {
-    /// Parses `LOG_LEVEL` and `LOG_SAMPLE_RATE`.
-    pub fn parse(level: Option<&str>, sample_rate: Option<&str>) -> Result<Self, String> {
-        let level = level.map_or(Ok(Level::Info), |text| {
-            let names = Level::VARIANTS.join("`, `");
-            text.trim().parse().map_err(|_| format!("LOG_LEVEL must be one of `{names}`, but is `{text}`."))
-        })?;
-        let samples_per_million = sample_rate.map_or(Ok(DEFAULT_SAMPLES_PER_MILLION), |text| {
-            let rate = parse_millionths(text.trim()).filter(|rate| *rate <= 1_000_000);
-            rate.ok_or_else(|| format!("LOG_SAMPLE_RATE must be a number from 0 to 1, but is `{text}`."))
-        })?;
-        Ok(Self { level, samples_per_million })
-    }
+/// Parses `LOG_LEVEL` and `LOG_SAMPLE_RATE`. Returns the level, and how many of a million successful requests get a line.
+pub fn parse_settings(level: Option<&str>, sample_rate: Option<&str>) -> Result<(Level, u32), String> {
+    let level = level.map_or(Ok(Level::Info), |text| {
+        let names = Level::VARIANTS.join("`, `");
+        text.trim().parse().map_err(|_| format!("LOG_LEVEL must be one of `{names}`, but is `{text}`."))
+    })?;
+    let samples_per_million = sample_rate.map_or(Ok(DEFAULT_SAMPLES_PER_MILLION), |text| {
+        let rate = parse_millionths(text.trim()).filter(|rate| *rate <= 1_000_000);
+        rate.ok_or_else(|| format!("LOG_SAMPLE_RATE must be a number from 0 to 1, but is `{text}`."))
+    })?;
+    Ok((level, samples_per_million))
 }
 
 /// Parses a decimal number such as `0.01`. Without the parser of the standard library for floating-point numbers, which would add
@@ -120,14 +111,13 @@ mod tests {
 
     #[test]
     fn settings_have_defaults_and_are_checked() {
-        let settings = |level, samples_per_million| Ok(LogSettings { level, samples_per_million });
-        assert_eq!(LogSettings::parse(None, None), settings(Level::Info, 10_000));
+        assert_eq!(parse_settings(None, None), Ok((Level::Info, 10_000)));
         for (rate, expected) in [("1", 1_000_000), ("1.0", 1_000_000), ("0", 0), ("0.25", 250_000), ("0.0000019", 1)] {
-            assert_eq!(LogSettings::parse(Some("error"), Some(rate)), settings(Level::Error, expected), "{rate}");
+            assert_eq!(parse_settings(Some("error"), Some(rate)), Ok((Level::Error, expected)), "{rate}");
         }
-        assert!(LogSettings::parse(Some("verbose"), None).unwrap_err().contains("`debug`, `info`, `warn`, `error`"));
+        assert!(parse_settings(Some("verbose"), None).unwrap_err().contains("`debug`, `info`, `warn`, `error`"));
         for wrong in ["1.5", "-1", "+1", "NaN", "1%", "", ".", "1e-2", "0.é", "4295"] {
-            assert!(LogSettings::parse(None, Some(wrong)).unwrap_err().contains("LOG_SAMPLE_RATE"), "{wrong}");
+            assert!(parse_settings(None, Some(wrong)).unwrap_err().contains("LOG_SAMPLE_RATE"), "{wrong}");
         }
     }
 

@@ -9,12 +9,10 @@
 //! A reservation that does not fit is refused at once; its caller refuses the request, or tries again after a pause. A release
 //! can't wake callers that wait in another namespace, because a task may use only the sockets and timers of its own object.
 
-pub mod read_queue;
-
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use read_queue::ReadQueue;
+use crate::limits::EDGE_TIMEOUT_MS;
 
 /// The total size of the buffers of all namespaces in an isolate, in bytes: half of its memory. JavaScript needs the other half.
 pub const MAX_BUFFER_BYTES: usize = 64 * 1024 * 1024;
@@ -169,22 +167,22 @@ impl NamespaceBudget {
 
     /// Shrinks the caches if a reservation of `bytes` does not fit. Returns whether it fits now.
     pub fn make_room(&self, bytes: usize) -> bool {
-        self.fits(bytes) || {
-            self.memory_budget.shrink_caches(|| match self.beyond_share(bytes) {
-                0 => 0,
-                from_pool => self.memory_budget.shortfall(from_pool),
-            });
-            self.fits(bytes)
-        }
+        let fits_oversized = || {
+            let pool_bytes = self.memory_budget.pool_bytes.load(Ordering::Relaxed);
+            bytes > MAX_POOL_BYTES && pool_bytes <= MAX_POOL_USE_FOR_OVERSIZED
+        };
+        fits_oversized() || self.make_room_with_headroom(bytes, 0, 0) || fits_oversized()
     }
 
-    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free. The namespace's own cache of
-    /// `own_cache_bytes` does not count against its share, because it can be evicted later.
+    /// Like [`make_room`](Self::make_room), but leaves `headroom_bytes` of the pool free, and accepts no reservation that is larger than
+    /// the pool. The namespace's own cache of `own_cache_bytes` does not count against its share, because it can be evicted later.
     pub fn make_room_with_headroom(&self, bytes: usize, headroom_bytes: usize, own_cache_bytes: usize) -> bool {
-        let shortfall = || match beyond_share(self.bytes.load(Ordering::Relaxed).saturating_sub(own_cache_bytes), bytes)
-        {
-            0 => 0,
-            from_pool => self.memory_budget.shortfall(from_pool + headroom_bytes),
+        let shortfall = || {
+            let held = self.bytes().saturating_sub(own_cache_bytes);
+            match bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES)) {
+                0 => 0,
+                from_pool => self.shortfall(from_pool + headroom_bytes),
+            }
         };
         shortfall() == 0 || {
             self.memory_budget.shrink_caches(shortfall);
@@ -202,17 +200,6 @@ impl NamespaceBudget {
     /// Returns how many bytes must be released until `bytes` of the pool are free.
     pub fn shortfall(&self, bytes: usize) -> usize {
         self.memory_budget.shortfall(bytes)
-    }
-
-    fn fits(&self, bytes: usize) -> bool {
-        let from_pool = self.beyond_share(bytes);
-        let fits_oversized = || self.memory_budget.pool_bytes.load(Ordering::Relaxed) <= MAX_POOL_USE_FOR_OVERSIZED;
-        from_pool == 0 || self.memory_budget.shortfall(from_pool) == 0 || (bytes > MAX_POOL_BYTES && fits_oversized())
-    }
-
-    /// Returns how many of `bytes` more would come from the pool.
-    fn beyond_share(&self, bytes: usize) -> usize {
-        beyond_share(self.bytes.load(Ordering::Relaxed), bytes)
     }
 
     /// Adds a signed difference, in two's complement, to the bytes that the budget holds.
@@ -261,9 +248,41 @@ impl std::fmt::Debug for Reservation {
     }
 }
 
-/// Returns how many of `bytes` more exceed the share of a budget that already holds `held` bytes.
-fn beyond_share(held: usize, bytes: usize) -> usize {
-    bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES))
+/// Reads of one kind, in the order in which they joined: each read computes how long it must wait, because only a limited number of
+/// reads run at a time. Each entry is the time at which a read expires, in Unix milliseconds,
+/// or 0 if the read has ended. Entries expire, because the platform may end a request without dropping its [`ReadPlace`].
+#[derive(Default)]
+pub struct ReadQueue(Mutex<Vec<Arc<AtomicU64>>>);
+
+/// The place of a read in its queue, released on drop.
+pub struct ReadPlace {
+    queue: Arc<ReadQueue>,
+    expires_at: Arc<AtomicU64>,
+}
+
+impl ReadQueue {
+    /// Adds a read, which ends within [`EDGE_TIMEOUT_MS`]. `now` is in Unix milliseconds.
+    pub fn join(self: &Arc<Self>, now: u64) -> ReadPlace {
+        let expires_at = Arc::new(AtomicU64::new(now + EDGE_TIMEOUT_MS));
+        lock(&self.0).push(Arc::clone(&expires_at));
+        ReadPlace { queue: Arc::clone(self), expires_at }
+    }
+}
+
+impl ReadPlace {
+    /// Returns how many full rounds of `max_concurrent` reads are ahead of this read; 0 if this read may run now.
+    pub fn rounds_ahead(&self, now: u64, max_concurrent: usize) -> u64 {
+        let mut reads = lock(&self.queue.0);
+        reads.retain(|expires_at| expires_at.load(Ordering::Relaxed) > now);
+        let position = reads.iter().position(|expires_at| Arc::ptr_eq(expires_at, &self.expires_at));
+        (position.unwrap_or(0) / max_concurrent) as u64
+    }
+}
+
+impl Drop for ReadPlace {
+    fn drop(&mut self) {
+        self.expires_at.store(0, Ordering::Relaxed);
+    }
 }
 
 /// Locks a mutex, also after a panic of another holder.
@@ -377,5 +396,14 @@ mod tests {
         assert!(first.reserve(POOL).is_none(), "the reservation remains");
         drop(reservation);
         assert!(first.reserve(POOL).is_some());
+    }
+
+    #[test]
+    fn a_read_that_is_never_dropped_expires() {
+        let queue = Arc::new(ReadQueue::default());
+        std::mem::forget(queue.join(5));
+        let place = queue.join(6);
+        assert_eq!(place.rounds_ahead(4 + EDGE_TIMEOUT_MS, 1), 1);
+        assert_eq!(place.rounds_ahead(5 + EDGE_TIMEOUT_MS, 1), 0);
     }
 }

@@ -7,11 +7,13 @@ use futures::FutureExt;
 use futures::future::{BoxFuture, pending, ready};
 use session_gateway_hub::auth::jwt::JwtKey;
 use session_gateway_hub::auth::token::{TokenVerifier, VerifiedToken};
+use session_gateway_hub::http::authentication::Authentication;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
 use session_gateway_hub::http::query::Query;
 use session_gateway_hub::log::LogLine;
 use session_gateway_hub::model::namespace::Namespace;
+use session_gateway_hub::store::places::Databases;
 use session_gateway_hub::store::retry::Environment;
 use session_gateway_hub::store::{Database, DbError, JoinedRows, Row, Statement};
 
@@ -114,9 +116,9 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let cors = Cors::parse("https://console.example").expect("an origin");
     let routing = Routing::parse(routing).expect("a routing");
     let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");
-    let (db, memory_budget) = (Arc::new(EmptyDatabase), Arc::default());
-    let edge =
-        Edge::new(tokens.clone(), cors, routing.clone(), Some(key.clone()), db, memory_budget, Arc::new(NoClock));
+    let (db, memory_budget): (Arc<dyn Database>, _) = (Arc::new(EmptyDatabase), Arc::default());
+    let authentication = Authentication::new(tokens.clone(), Some(key.clone()), Arc::clone(&db), Arc::new(NoClock));
+    let edge = Edge::new(authentication, cors, routing.clone(), Databases::single(db), memory_budget, None);
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
     let action = edge.route(head, NOW_MS).now_or_never().expect("an action without waiting");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));
@@ -125,14 +127,14 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let authorized = bearer.or_else(|| Query::find_unique(&head.query, "token")).and_then(|token| {
         // A web token is valid only for the routes of web clients.
         let web_token = || key.verify(&token, NOW_MS as i64 / 1000).filter(|_| head.path.starts_with("/api"));
-        tokens.verify(&token).map(|token| token.namespace).or_else(|| web_token().map(|verified| verified.claims.ns))
+        tokens.verify(&token).map(|token| token.namespace).or_else(|| web_token().map(|(claims, _)| claims.ns))
     });
     let check_namespace = |namespace: &Namespace| assert_eq!(authorized.as_ref(), Some(namespace), "{head:?}");
     match &action {
         Action::Respond(response) => assert!(!response.status().is_server_error(), "{head:?}: {response:?}"),
         Action::History(history) => {
             check_namespace(&history.namespace);
-            let read = edge.places.read_history(history, &head.query).now_or_never().expect("a page without waiting");
+            let read = edge.read_history(history, &head.query).now_or_never().expect("a page without waiting");
             assert!(!read.status().is_server_error(), "{head:?}: {read:?}");
         }
         Action::Object(namespace, _) => check_namespace(namespace),

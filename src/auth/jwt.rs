@@ -36,13 +36,6 @@ fn is_zero(generation: &u32) -> bool {
     *generation == 0
 }
 
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct VerifiedJwt {
-    pub claims: WebClaims,
-    /// The Unix time in seconds from which the token is invalid.
-    pub expires_at: i64,
-}
-
 #[derive(Debug, Clone)]
 pub struct JwtKey {
     current: Hs256Key,
@@ -101,12 +94,12 @@ impl JwtKey {
         Hs256.token(&header, &Claims::new(issued), &self.current)
     }
 
-    /// Returns the content of a token that was signed with the current or the previous key, and is valid at `now_secs` (Unix
-    /// seconds).
+    /// Returns the claims of a token that was signed with the current or the previous key, and is valid at `now_secs`; and from when it
+    /// is invalid. Both times are Unix seconds.
     ///
     /// `exp` is required (RFC 7519 section 4.1.4), `nbf` is respected, `crit` is rejected. There is no leeway for clock skew:
     /// the hub that verifies a token has issued it.
-    pub fn verify(&self, token: &str, now_secs: i64) -> Option<VerifiedJwt> {
+    pub fn verify(&self, token: &str, now_secs: i64) -> Option<(WebClaims, i64)> {
         if token.len() > MAX_TOKEN_BYTES {
             return None;
         }
@@ -120,7 +113,7 @@ impl JwtKey {
         let expires_at = claims.expiration?.timestamp();
         let not_before = claims.not_before.map(|time| time.timestamp());
         let is_valid = now_secs < expires_at && not_before.is_none_or(|not_before| not_before <= now_secs);
-        is_valid.then(|| VerifiedJwt { claims: claims.custom.clone(), expires_at })
+        is_valid.then(|| (claims.custom.clone(), expires_at))
     }
 }
 
@@ -132,7 +125,6 @@ fn parse_key(name: &str, secret: &str) -> Result<Hs256Key, String> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use base64::Engine as _;
@@ -157,7 +149,7 @@ mod tests {
     }
 
     fn verify(token: &str, now: i64) -> Option<WebClaims> {
-        key().verify(token, now).map(|verified| verified.claims)
+        key().verify(token, now).map(|(claims, _)| claims)
     }
 
     fn claims() -> WebClaims {

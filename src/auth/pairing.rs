@@ -51,7 +51,6 @@ impl Code {
         self.0.as_bytes().first() == Some(&REQUEST_MARK)
     }
 
-    /// The first characters, by which the database finds the row of the code.
     pub fn selector(&self) -> &str {
         self.0.get(..SELECTOR_LEN).unwrap_or_default()
     }
@@ -75,7 +74,6 @@ pub fn hash(text: impl AsRef<[u8]>) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

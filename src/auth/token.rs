@@ -32,7 +32,6 @@ pub fn is_device_token(token: &str) -> bool {
 /// header, as text: `shared`, the number of the generation, or the id of the device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
-    /// The shared secret.
     Shared,
     /// A generation of the namespace's tokens.
     Generation(u32),
@@ -253,7 +252,6 @@ impl fmt::Debug for TokenVerifier {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
@@ -322,7 +320,7 @@ mod tests {
         };
         let settings = [None, Some("false"), Some("True")];
         assert_eq!(settings.map(accepts_shared), [Ok(true), Ok(true), Ok(false)]);
-        for value in ["yes", "1", " true", "0"] {
+        for value in ["", "yes", "1", " true", "0"] {
             assert!(accepts_shared(Some(value)).unwrap_err().contains("REQUIRE_NAMESPACE_TOKENS"), "{value}");
         }
         let long = "x".repeat(MAX_SECRET_BYTES + 1);

@@ -13,13 +13,13 @@ use sha2::{Digest, Sha256};
 
 use super::error::ErrorResponse;
 use super::extract::parse_body;
-use super::response::{JsonText, Reply, Response, to_response};
+use super::response::{Reply, Response, to_response};
 use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
 use crate::hub::core::error::Error;
-use crate::memory_budget::lock;
+use crate::memory_budget::{ResponseText, lock};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::store::devices::DeviceState;
@@ -56,8 +56,9 @@ impl<T> Cached<T> {
 pub struct Authentication {
     pub access_tokens: TokenVerifier,
     jwt: Mutex<Option<JwtKey>>,
-    db: Arc<dyn Database>,
-    environment: Arc<dyn Environment>,
+    /// The database with the tables of access.
+    pub(super) db: Arc<dyn Database>,
+    pub(super) environment: Arc<dyn Environment>,
     /// A cache: the hashes that verify a token take 5% of the CPU time of an RPC call.
     verified_tokens: Mutex<HashMap<String, Cached<VerifiedToken>>>,
     /// The tokens about which a request asks the database, until the time at which another request may ask as well.
@@ -237,10 +238,10 @@ impl Authentication {
             return Err(ErrorResponse::unauthorized());
         }
         let key = self.load_jwt_key().await?;
-        let jwt = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
-        let WebClaims { ns: namespace, generation, device, secret, .. } = jwt.claims;
+        let verified = key.verify(token, to_seconds(now_ms)).ok_or_else(ErrorResponse::unauthorized)?;
+        let (WebClaims { ns: namespace, generation, device, secret, .. }, expires_at) = verified;
         let credential = device.map_or(Credential::Generation(generation), |id| Credential::Device(id.into()));
-        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(jwt.expires_at)), credential, secret }))
+        Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(expires_at)), credential, secret }))
     }
 
     /// Checks that a token was not revoked. `verified` is `None` for the token of a device. Also returns until when the
@@ -343,7 +344,7 @@ impl Authentication {
             let user = Json::object(&[("id", Json::of(&claims.uid)), ("firstName", namespace.clone())]);
             let (token, expires_at) = (Json::of(&token), Json::of(&expires_at));
             let members = [("token", token), ("user", user), ("namespace", namespace), ("expiresAt", expires_at)];
-            Ok(JsonText::serialize(&Json::object(&members)))
+            Ok(ResponseText::serialize(&Json::object(&members)))
         }
         .await;
         to_response(reply)

@@ -1,8 +1,9 @@
 //! What the deployment is and offers: `/health`, `/api/config` and `/api/status`.
 
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply, Response};
+use super::response::{Reply, Response};
 use crate::limits::MAX_TEXT_BYTES;
+use crate::memory_budget::ResponseText;
 use crate::model::catalog::list_agents;
 use crate::model::json::Json;
 
@@ -19,12 +20,12 @@ pub fn health(database: Option<&'static str>) -> Response {
         ("version", Some(Json::of(VERSION))),
         ("database", database.map(Json::of)),
     ];
-    JsonText::serialize(&Json::object_of_some(&members)).into_response()
+    ResponseText::serialize(&Json::object_of_some(&members)).into_response()
 }
 
 /// `GET /api/status`: what an operator or a user can see of a namespace.
 pub async fn show_status(request: RoutedRequest) -> Reply {
-    Ok(JsonText::serialize(&request.hub.status(VERSION, PROTOCOL_VERSION).await?))
+    Ok(ResponseText::serialize(&request.hub.status(VERSION, PROTOCOL_VERSION).await?))
 }
 
 /// `GET /api/config`: what the deployment offers to its web clients.
@@ -35,7 +36,7 @@ pub async fn show_config(request: RoutedRequest) -> Reply {
     let upload_bytes = Json::of(&config.uploads.max_file_bytes);
     // Whether the hub has a contact that push services accept (RFC 8292, section 2.1).
     let can_push = push.subject.is_some() || origin.is_some() || push.allows_insecure_endpoints;
-    Ok(JsonText::serialize(&Json::object(&[
+    Ok(ResponseText::serialize(&Json::object(&[
         ("version", Json::of(VERSION)),
         ("agents", Json::of(&list_agents(vocabulary, &|mode| config.forbidden_modes.contains(mode)))),
         ("defaultAgent", Json::of(vocabulary.default_agent())),

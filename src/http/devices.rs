@@ -6,15 +6,16 @@ use serde::Deserialize;
 use super::edge::{Edge, PairingStep, RequestHead};
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, hub_origin, parse_body, refuse_null};
-use super::response::{JsonText, Reply, Response, acknowledge, to_response};
+use super::response::{Reply, Response, acknowledge, to_response};
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, DEVICE_TOKEN_PREFIX};
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::devices::manage::{NewCode, create_code as create_unused_code};
+use crate::memory_budget::ResponseText;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::model::json::Json;
 use crate::store::Value;
-use crate::store::devices::{Claim, ClaimedCode, NewClaim, NewPairing, claim};
+use crate::store::devices::{Claim, ClaimedCode, NewPairing, claim};
 use crate::wire::field_types::optional_keyword;
 
 /// How often a device may ask whether its request was approved, in milliseconds.
@@ -63,10 +64,10 @@ fn required<T>(field: &str, value: Option<T>) -> Result<T, Error> {
 /// Answers with a new code, and the address of the page on which the code is entered or approved. The fragment of the address does not
 /// reach a server. Without `polling`, also with the id of the device that will use the code: unlike the code, it may be in the logs of
 /// servers. `polling`: the secret with which the device asks for its token, and how often it may ask.
-fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&str, u64)>) -> JsonText {
+fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<(&str, u64)>) -> ResponseText {
     // A private host with a port is a local hub.
     let scheme = if host.contains(':') && hub_origin(host).is_none() { "http" } else { "https" };
-    JsonText::serialize(&Json::object_of_some(&[
+    ResponseText::serialize(&Json::object_of_some(&[
         ("code", Some(Json::of(&code.to_string()))),
         ("deviceId", polling.is_none().then(|| Json::of(&device_id))),
         ("secret", polling.map(|(secret, _)| Json::of(secret))),
@@ -76,7 +77,6 @@ fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<
     ]))
 }
 
-/// `POST /api/devices/codes`
 pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let body: DeviceBody = request.take_json()?;
     let (name, kind) = (body.name()?, body.kind.map(Into::into));
@@ -85,15 +85,14 @@ pub async fn create_code(mut request: RoutedRequest) -> Reply {
     Ok(new_code(request.host(), created?, None))
 }
 
-/// `GET /api/devices/codes/:deviceId`
 pub async fn show_code_user(request: RoutedRequest) -> Reply {
     let found = request.hub.find_code_user(&request.param("deviceId")?).await?;
-    Ok(JsonText::wrap("device", &found))
+    Ok(ResponseText::wrap("device", &found))
 }
 
 pub async fn list(request: RoutedRequest) -> Reply {
     let current = request.credential().and_then(Credential::device);
-    Ok(JsonText::wrap("devices", &request.hub.list_devices(current).await?))
+    Ok(ResponseText::wrap("devices", &request.hub.list_devices(current).await?))
 }
 
 pub async fn rename(mut request: RoutedRequest) -> Reply {
@@ -102,7 +101,7 @@ pub async fn rename(mut request: RoutedRequest) -> Reply {
     request.refuse_null_body()?;
     let body: DeviceBody = request.take_json()?;
     let device = request.hub.rename_device(&id, &required("name", body.name()?)?).await?;
-    Ok(JsonText::wrap("device", &device))
+    Ok(ResponseText::wrap("device", &device))
 }
 
 pub async fn revoke(request: RoutedRequest) -> Reply {
@@ -116,10 +115,9 @@ fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
     code.ok_or_else(|| Error::UnknownCode.into())
 }
 
-/// `GET /api/devices/requests/:code`
 pub async fn show_request(request: RoutedRequest) -> Reply {
     let found = request.hub.find_device_request(&parse_code(&request)?).await?;
-    Ok(JsonText::wrap("request", &found))
+    Ok(ResponseText::wrap("request", &found))
 }
 
 fn read_decision(request: &mut RoutedRequest) -> Result<Decision, ErrorResponse> {
@@ -128,7 +126,6 @@ fn read_decision(request: &mut RoutedRequest) -> Result<Decision, ErrorResponse>
     Ok(required("decision", decision)?)
 }
 
-/// `POST /api/devices/requests/:code`
 pub async fn decide_request(mut request: RoutedRequest) -> Reply {
     let code = parse_code(&request)?;
     let is_approved = match read_decision(&mut request) {
@@ -180,15 +177,15 @@ impl Edge {
     async fn claim_token(&self, claim_hash: &str, random: &str, code: Option<ClaimedCode<'_>>, now: u64) -> Reply {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
         let status = code.is_none().then(|| Json::of("approved"));
-        let new = NewClaim { claim_hash, token_hash: &hash(&token), code };
-        let error = match claim(&*self.db, new, now).await.map_err(Error::from)? {
+        let claimed = claim(&*self.authentication.db, claim_hash, &hash(&token), code, now).await;
+        let error = match claimed.map_err(Error::from)? {
             Claim::Device(device, namespace) => {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =
                     [("status", status), ("device", Some(device)), ("token", token), ("namespace", namespace)];
-                return Ok(JsonText::serialize(&Json::object_of_some(&members)));
+                return Ok(ResponseText::serialize(&Json::object_of_some(&members)));
             }
-            Claim::Pending => return Ok(JsonText::wrap("status", "pending")),
+            Claim::Pending => return Ok(ResponseText::wrap("status", "pending")),
             Claim::Denied => Error::PairingDenied,
             Claim::TooManyDevices => Error::TooManyDevices,
             Claim::Unknown => Error::UnknownCode,
@@ -205,7 +202,7 @@ impl Edge {
             kind: Some(device.1),
             credential: Value::Null,
         };
-        let created = create_unused_code(&*self.db, &pairing, secret.as_bytes(), now).await?;
+        let created = create_unused_code(&*self.authentication.db, &pairing, secret.as_bytes(), now).await?;
         Ok(new_code(host, created, Some((secret, POLL_INTERVAL_MS))))
     }
 }

@@ -5,7 +5,8 @@
 //! gets a 404, because the object could read another path than the path for which the worker checked the token.
 
 use std::borrow::Cow;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
 use http::{StatusCode, header};
@@ -14,22 +15,19 @@ use subtle::ConstantTimeEq as _;
 use super::authentication::Authentication;
 use super::cors::Cors;
 use super::deployment::health;
-use super::edge_places::EdgePlaces;
 use super::error::ErrorResponse;
 use super::extract::{is_credential_sent, is_read};
-use super::history::{HistoryRequest, Reader};
+use super::namespaces::list_databases;
 use super::query::Query;
-use super::response::{JsonText, Response, json_response};
-use crate::auth::jwt::JwtKey;
-use crate::auth::token::{Credential, TokenVerifier, VerifiedToken};
+use super::response::{Response, json_response};
+use crate::auth::token::{Credential, VerifiedToken};
 use crate::hub::core::error::Error;
 use crate::limits::{MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
-use crate::memory_budget::MemoryBudget;
+use crate::memory_budget::{MemoryBudget, ResponseText};
 use crate::model::namespace::Namespace;
-use crate::store::places::Databases;
-use crate::store::retry::Environment;
+use crate::store::places::{DatabaseNumber, Databases};
 use crate::store::sessions::SELECT_BY_ID;
-use crate::store::{Database, DbError, Statement};
+use crate::store::{Database as _, DbError, Statement};
 
 /// The path of the metrics, in the worker and in the object. An object gets this path only for [`Action::Metrics`].
 pub const METRICS_PATH: &str = "/metrics";
@@ -96,6 +94,22 @@ impl PairingStep {
     }
 }
 
+/// The kind of client that reads the history, which determines the default page and the format of the response.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reader {
+    /// The newest page by default; the response is `{messages, hasMore, page}`.
+    Web,
+    /// The oldest page by default; the response is `{messages, hasMore}`.
+    Cli,
+}
+
+#[derive(Debug)]
+pub struct HistoryRequest {
+    pub namespace: Namespace,
+    pub reader: Reader,
+    pub session: String,
+}
+
 #[derive(Debug)]
 pub enum Action {
     Respond(Response),
@@ -109,7 +123,7 @@ pub enum Action {
     Pair(PairingStep),
     /// Forward the request to the object, with its token if the object [needs the credential](is_credential_sent).
     Object(Namespace, Option<VerifiedToken>),
-    /// Call [`EdgePlaces::read_history`], or forward the request to the object, which has the same route.
+    /// Call `Edge::read_history`, or forward the request to the object, which has the same route.
     History(HistoryRequest),
     /// Perform the read at the same time as [`Edge::verify_token`], and discard its response if the check fails.
     Unchecked(Box<Self>),
@@ -132,9 +146,13 @@ pub struct Edge {
     pub authentication: Authentication,
     pub cors: Cors,
     routing: Routing,
-    pub(super) db: Arc<dyn Database>,
-    pub places: EdgePlaces,
-    metrics_token: Option<MetricsToken>,
+    pub(super) databases: Databases,
+    /// The places of namespaces that were looked up.
+    pub(super) places: Mutex<HashMap<Namespace, DatabaseNumber>>,
+    /// Shared by all namespaces of the isolate.
+    pub(super) memory_budget: Arc<MemoryBudget>,
+    /// Without this token, the route `GET /metrics` does not exist.
+    pub metrics_token: Option<MetricsToken>,
 }
 
 /// The token of `GET /metrics` (variable `METRICS_TOKEN`).
@@ -154,31 +172,15 @@ impl MetricsToken {
 }
 
 impl Edge {
-    /// `jwt` is the key of the configured secret; if `None`, the hub generates a secret and stores it in the database.
-    /// `memory_budget` is shared by all namespaces of the isolate.
     pub fn new(
-        tokens: TokenVerifier,
+        authentication: Authentication,
         cors: Cors,
         routing: Routing,
-        jwt: Option<JwtKey>,
-        db: Arc<dyn Database>,
+        databases: Databases,
         memory_budget: Arc<MemoryBudget>,
-        environment: Arc<dyn Environment>,
+        metrics_token: Option<MetricsToken>,
     ) -> Self {
-        let authentication = Authentication::new(tokens, jwt, Arc::clone(&db), Arc::clone(&environment));
-        let places = EdgePlaces::new(Databases::single(Arc::clone(&db)), memory_budget, environment);
-        Self { authentication, cors, routing, db, places, metrics_token: None }
-    }
-
-    /// Sets the token of `GET /metrics`; without it, the route does not exist.
-    pub fn with_metrics_token(self, metrics_token: Option<MetricsToken>) -> Self {
-        Self { metrics_token, ..self }
-    }
-
-    /// Sets the databases of a deployment with several databases. The first is the database that [`new`](Self::new) got.
-    pub fn with_databases(mut self, databases: Databases) -> Self {
-        self.places.databases = databases;
-        self
+        Self { authentication, cors, routing, databases, places: Mutex::default(), memory_budget, metrics_token }
     }
 
     /// Decides how to handle a request.
@@ -218,8 +220,8 @@ impl Edge {
             }
             "/api/namespaces/databases" => {
                 self.verify_operator(head, now_ms)?;
-                let list = self.places.list().await.map_err(Error::from)?;
-                let list = JsonText::wrap("databases", &list);
+                let list = list_databases(&self.databases).await.map_err(Error::from)?;
+                let list = ResponseText::wrap("databases", &list);
                 require_method(head, &["GET", "HEAD"], || Action::Respond(list.into_response()))
             }
             path if path.starts_with("/api/namespaces/") => {
@@ -289,7 +291,7 @@ impl Edge {
 
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
     pub async fn check_database(&self) -> Response {
-        for db in self.places.databases.all() {
+        for db in self.databases.all() {
             let session = Statement::new(SELECT_BY_ID, ["".into(), "".into()]);
             let error = match db.batch(&mut vec![session, Statement::new(FIND_NEWEST, [])]).await {
                 Ok(results) if results.last().is_none_or(Vec::is_empty) => DbError::NoSchema(String::new()),

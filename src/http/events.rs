@@ -16,21 +16,15 @@ use crate::wire::field_types::keyword;
 /// The longest `device` of a request, in bytes.
 const MAX_DEVICE_BYTES: usize = 64;
 
-#[derive(Debug)]
-pub struct EventsRequest {
-    pub subscription: Subscription,
-    /// `None` for a stream that does not resume another one.
-    pub last_event_id: Option<String>,
-}
-
 /// Parses and authorizes the query of `GET /api/events`. `last_event_id` is the header `Last-Event-ID`. If the query parameter
-/// `lastEventId` names another event, the newer event counts: a browser reconnects with its original URL and the latest header.
+/// `lastEventId` names another event, the newer event counts: a browser reconnects with its original URL and the latest header. Returns
+/// the subscription and the id of this event; `None` for a stream that does not resume another one.
 pub async fn parse_request(
     hub: &Arc<Hub>,
     query: &str,
     last_event_id: Option<String>,
     format: Format,
-) -> Result<EventsRequest, Error> {
+) -> Result<(Subscription, Option<String>), Error> {
     let query = Query::parse(query)?;
     let session = query.text("sessionId")?.map(str::to_owned);
     let machine = query.text("machineId")?.map(str::to_owned);
@@ -54,7 +48,7 @@ pub async fn parse_request(
     hub.load_missed_events(last_event_id.as_deref()).await?;
     let subscription =
         Subscription { receives_all, session, machine, is_reported_visible, device, format, ..Subscription::default() };
-    Ok(EventsRequest { subscription, last_event_id })
+    Ok((subscription, last_event_id))
 }
 
 /// Checks the `device` of a request, the id that a client has for its device. An empty id counts as absent.
@@ -82,7 +76,6 @@ enum VisibilityState {
     Hidden,
 }
 
-/// `POST /api/visibility`.
 pub async fn set_visibility(mut request: RoutedRequest) -> Reply {
     let body: VisibilityBody = request.take_json()?;
     acknowledge(request.hub.set_visibility(&body.subscription_id, body.visibility == VisibilityState::Visible))

@@ -1,35 +1,28 @@
-//! Message history for web clients and CLIs, read from the database alone: the worker responds without the object.
+//! Message history for web clients and CLIs, read from the database alone: the worker responds without the object. The worker finds the
+//! database of the namespace, if the deployment has several (docs/design/databases.md).
 
+use std::sync::Arc;
+
+use super::edge::{Edge, HistoryRequest, Reader};
+use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
 use super::query::Query;
-use super::response::Reply;
+use super::response::{Reply, Response, to_response};
 use crate::hub::core::error::{Error, Kind};
-use crate::memory_budget::ResponseText;
+use crate::memory_budget::{ResponseText, lock};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::history::{Page, PageRange, read_page};
 use crate::store::memory::ReadMemory;
-use crate::store::{Database, Found};
+use crate::store::places::{DIRECTORY, DatabaseNumber, find};
+use crate::store::{Database, DbError, Found};
+
+/// The worker forgets all places when it has this many.
+const MAX_CACHED_PLACES: usize = 10_000;
 
 /// On request, a page of history has an excerpt of each content above this size, in bytes. An excerpt has at most half of this
 /// size.
 pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
-
-/// The kind of client that reads the history, which determines the default page and the format of the response.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reader {
-    /// The newest page by default; the response is `{messages, hasMore, page}`.
-    Web,
-    /// The oldest page by default; the response is `{messages, hasMore}`.
-    Cli,
-}
-
-#[derive(Debug)]
-pub struct HistoryRequest {
-    pub namespace: Namespace,
-    pub reader: Reader,
-    pub session: String,
-}
 
 impl HistoryRequest {
     /// Reads the page that `query` selects.
@@ -98,10 +91,55 @@ impl PageRequest {
     }
 }
 
+impl Edge {
+    /// Reads a page of a session's messages, which needs only the database.
+    pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
+        let page = self.find_page(request, query).await;
+        to_response(page.map_err(ErrorResponse::from))
+    }
+
+    /// Reads a page as [`HistoryRequest::read`] does. A cached place may be out of date: the earlier database has no page then, because the
+    /// namespace is marked as moved there. So the place is looked up again before the request fails. With one database, the place is looked
+    /// up only if the session is missing: the database of the namespace may be no longer bound.
+    async fn find_page(&self, request: &HistoryRequest, query: &str) -> Result<ResponseText, Error> {
+        let namespace = &request.namespace;
+        let budget = self.memory_budget.namespace_budget(namespace.as_ref());
+        let memory = ReadMemory::new(budget, Arc::clone(&self.authentication.environment));
+        let is_single = self.databases.is_single();
+        let cached = if is_single { Some(DIRECTORY) } else { lock(&self.places).get(namespace).copied() };
+        let mut number = match cached {
+            Some(number) => number,
+            None => self.look_up(namespace).await?,
+        };
+        loop {
+            let page = request.read(&**self.databases.get(number)?, &memory, query).await;
+            if page.as_ref().map_or_else(|error| is_single && !matches!(error, Error::NotFound(_)), |_| true) {
+                return page;
+            }
+            match self.look_up(namespace).await? {
+                current if current == number => return page,
+                current => number = current,
+            }
+        }
+    }
+
+    /// Looks up a place. A namespace without a place is in the database [`DIRECTORY`]. This result is not cached, because the object of the
+    /// namespace may still choose another database.
+    async fn look_up(&self, namespace: &Namespace) -> Result<DatabaseNumber, DbError> {
+        let Some(number) = find(&**self.databases.get(DIRECTORY)?, namespace).await? else { return Ok(DIRECTORY) };
+        let mut places = lock(&self.places);
+        if places.len() >= MAX_CACHED_PLACES {
+            places.clear();
+        }
+        places.insert(namespace.clone(), number);
+        Ok(number)
+    }
+}
+
 /// The routes of the object, for the requests that the worker forwards.
 pub async fn list(request: RoutedRequest) -> Reply {
     let hub = &request.hub;
     let reader = if request.is_of_cli() { Reader::Cli } else { Reader::Web };
     let history = HistoryRequest { namespace: hub.config.namespace.clone(), reader, session: request.param("id")? };
-    Ok(history.read(hub.database(), hub.memory(), request.raw_query()).await?.into())
+    Ok(history.read(hub.database(), hub.memory(), request.raw_query()).await?)
 }

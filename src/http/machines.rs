@@ -4,9 +4,10 @@
 use serde::{Deserialize, Serialize};
 
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
+use super::response::Reply;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::machines::spawn::{SessionType, SpawnParams};
+use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -17,11 +18,11 @@ const MAX_PATHS: usize = 1000;
 
 pub async fn list(request: RoutedRequest) -> Reply {
     let machines = request.hub.list_online_machines().await?;
-    Ok(JsonText::wrap("machines", &machines))
+    Ok(ResponseText::wrap("machines", &machines))
 }
 
 pub async fn show(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&request.param("id")?).await?))
+    Ok(request.hub.serialize_machine(&request.param("id")?).await?.wrapped_in("machine"))
 }
 
 #[derive(Deserialize)]
@@ -32,12 +33,11 @@ pub struct MachineBody {
     runner_state: Option<Json>,
 }
 
-/// `POST /cli/machines`.
 pub async fn register(mut request: RoutedRequest) -> Reply {
     let body: MachineBody = request.take_json()?;
     check_field(body.metadata.is_object(), "metadata", format_args!("be an object"))?;
     request.hub.register_machine(&body.id, body.metadata, body.runner_state).await?;
-    Ok(JsonText::wrap_text("machine", request.hub.serialize_machine(&body.id).await?))
+    Ok(request.hub.serialize_machine(&body.id).await?.wrapped_in("machine"))
 }
 
 /// Refuses a worktree without a name.
@@ -55,7 +55,7 @@ pub async fn spawn(mut request: RoutedRequest) -> Reply {
     check_field(!params.directory.trim().is_empty(), "directory", format_args!("not be empty"))?;
     check_worktree(params.session_type, params.worktree_name.as_deref())?;
     check_field(params.options.as_ref().is_none_or(Json::is_object), "options", format_args!("be an object"))?;
-    Ok(JsonText::serialize(&request.hub.spawn_session(&id, params).await?))
+    Ok(ResponseText::serialize(&request.hub.spawn_session(&id, params).await?))
 }
 
 #[derive(Deserialize)]
@@ -68,7 +68,7 @@ pub async fn check_paths(mut request: RoutedRequest) -> Reply {
     let PathsBody { paths: List(paths) } = request.take_json()?;
     let is_valid = (1..=MAX_PATHS).contains(&paths.len());
     check_field(is_valid, "paths", format_args!("have 1 to {MAX_PATHS} paths"))?;
-    Ok(JsonText::of(request.hub.check_paths(&id, &paths).await?))
+    Ok(ResponseText::of(request.hub.check_paths(&id, &paths).await?))
 }
 
 /// `GET /api/machines/:id/directory?path=`: the folders of a directory. Without `path`, the directories that the machine serves.
@@ -76,12 +76,10 @@ pub async fn list_directory(request: RoutedRequest) -> Reply {
     forward_query(request, Method::ListDirectory, &["path"]).await
 }
 
-/// `GET /api/machines/:id/branches?path=`.
 pub async fn list_branches(request: RoutedRequest) -> Reply {
     forward_query(request, Method::ListBranches, &["path"]).await
 }
 
-/// `GET /api/machines/:id/agent-sessions?agent=&directory=&cursor=`.
 pub async fn list_agent_sessions(request: RoutedRequest) -> Reply {
     forward_query(request, Method::ListAgentSessions, &["agent", "directory", "cursor"]).await
 }
@@ -101,7 +99,7 @@ pub async fn import_agent_session(mut request: RoutedRequest) -> Reply {
     let machine = Owner::Machine(request.load_machine().await?);
     let body: ImportBody = request.take_json()?;
     let params = Json::of(&body);
-    Ok(JsonText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, params.text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, params.text()).await))
 }
 
 /// Calls a method of the runner with parameters of the query. Returns the runner's response unchanged.
@@ -114,5 +112,5 @@ async fn forward_query(request: RoutedRequest, method: Method, names: &[&str]) -
     }
     let mut params = JsonObject::default();
     values.iter().for_each(|(name, value)| params.push(name, value.raw()));
-    Ok(JsonText::of(request.hub.call_or_failure(&machine, method, params.to_json().text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, params.to_json().text()).await))
 }

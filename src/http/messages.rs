@@ -5,10 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply, acknowledge};
+use super::response::{Reply, acknowledge};
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::messages::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
+use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::message::HeldMessage;
 use crate::store::messages::MessageRef;
@@ -97,10 +98,9 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     let message = Json::object_of_some(&[("id", id), ("seq", seq), ("localId", local_id), ("createdAt", created_at)]);
     let held = is_held.then(|| Json::of(&true));
     let members = [("ok", Some(Json::of(&true))), ("held", held), ("message", Some(message))];
-    Ok(JsonText::serialize(&Json::object_of_some(&members)))
+    Ok(ResponseText::serialize(&Json::object_of_some(&members)))
 }
 
-/// `GET /api/sessions/:id/held-messages`.
 pub async fn list_held(request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let held = request.hub.list_held(&id).await?;
@@ -110,10 +110,9 @@ pub async fn list_held(request: RoutedRequest) -> Reply {
             [("localId", Json::of(&local_id)), ("text", Json::of(&text)), ("createdAt", Json::of(&created_at))];
         Json::object(&members)
     };
-    Ok(JsonText::wrap("messages", &held.into_iter().map(listed).collect::<Vec<_>>()))
+    Ok(ResponseText::wrap("messages", &held.into_iter().map(listed).collect::<Vec<_>>()))
 }
 
-/// `DELETE /api/sessions/:id/held-messages/:localId`.
 pub async fn cancel_held(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let (id, local_id) = (request.load_session().await?, request.param("localId")?);
@@ -149,7 +148,6 @@ pub async fn edit_queued(mut request: RoutedRequest) -> Reply {
     command_queue(request, &id, &[("action", Json::of("edit")), ("seq", seq), ("text", Json::of(&text))]).await
 }
 
-/// `DELETE /api/sessions/:id/queue/:seq`.
 pub async fn cancel_queued(request: RoutedRequest) -> Reply {
     command_queued_message(request, "cancel").await
 }

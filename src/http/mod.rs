@@ -10,7 +10,6 @@ pub mod cors;
 pub mod deployment;
 pub mod devices;
 pub mod edge;
-mod edge_places;
 pub mod error;
 pub mod events;
 pub mod extract;

@@ -2,12 +2,15 @@
 
 use super::error::ErrorResponse;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply};
+use super::response::Reply;
 use crate::auth::token::Credential;
 use crate::hub::core::error::Error;
 use crate::hub::namespace::relocation::MoveStep;
 use crate::hub::namespace::rows::ExportPosition;
+use crate::memory_budget::ResponseText;
 use crate::model::json::Json;
+use crate::store::DbError;
+use crate::store::places::{Databases, binding, count_namespaces};
 use http::StatusCode;
 use serde::Deserialize;
 
@@ -38,27 +41,23 @@ pub fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
     }
 }
 
-/// `GET /api/namespaces/generation`
 pub async fn show_generation(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("generation", &request.hub.load_generation().await?))
+    Ok(ResponseText::wrap("generation", &request.hub.load_generation().await?))
 }
 
-/// `POST /api/namespaces/revoke`
 pub async fn revoke(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("generation", &request.hub.revoke_namespace().await?))
+    Ok(ResponseText::wrap("generation", &request.hub.revoke_namespace().await?))
 }
 
-/// `GET /api/namespaces/export`
 pub async fn export(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let cursor = query.text("cursor")?;
     let position = cursor.map_or_else(|| Some(ExportPosition::start()), ExportPosition::parse);
     let position = position
         .ok_or_else(|| Error::field("cursor", "Query parameter `cursor` must be `next` of the page before."))?;
-    Ok(JsonText::of(request.hub.export_page(position).await?))
+    Ok(ResponseText::of(request.hub.export_page(position).await?))
 }
 
-/// `POST /api/namespaces/import`
 pub async fn import(mut request: RoutedRequest) -> Reply {
     let body: ImportBody = request.take_json()?;
     match body.step.as_str() {
@@ -71,30 +70,47 @@ pub async fn import(mut request: RoutedRequest) -> Reply {
             return Err(Error::field("step", message).into());
         }
     }
-    Ok(JsonText::ok())
+    Ok(ResponseText::ok())
 }
 
 /// The response of an operation that must be continued.
-fn progress(members: &[(&str, Json)]) -> JsonText {
-    JsonText::serialize(&Json::object(&[&[("isDone", Json::of(&false))], members].concat()))
+fn progress(members: &[(&str, Json)]) -> ResponseText {
+    ResponseText::serialize(&Json::object(&[&[("isDone", Json::of(&false))], members].concat()))
 }
 
-/// `POST /api/namespaces/delete`
 pub async fn delete(request: RoutedRequest) -> Reply {
     Ok(match request.hub.delete_part().await? {
         Some(sessions) => progress(&[("remainingSessions", Json::of(&sessions))]),
-        None => JsonText::wrap("isDone", &true),
+        None => ResponseText::wrap("isDone", &true),
     })
 }
 
-/// `POST /api/namespaces/move`
 pub async fn relocate(mut request: RoutedRequest) -> Reply {
     let body: MoveBody = request.take_json()?;
     let (step, sessions) = match request.hub.move_part(&body.to).await? {
         MoveStep::Copying(sessions) => ("copying", sessions),
         MoveStep::Closed(sessions) => ("closed", sessions),
         MoveStep::Deleting(sessions) => ("deleting", sessions),
-        MoveStep::Done => return Ok(JsonText::wrap("isDone", &true)),
+        MoveStep::Done => return Ok(ResponseText::wrap("isDone", &true)),
     };
     Ok(progress(&[("step", Json::of(step)), ("remainingSessions", Json::of(&sessions))]))
+}
+
+/// `GET /api/namespaces/databases`. A database that fails is listed with its error. Fails if all databases fail.
+pub async fn list_databases(databases: &Databases) -> Result<Vec<Json>, DbError> {
+    let mut list = Vec::new();
+    let mut failures = Vec::new();
+    for number in databases.numbers() {
+        let (name, db, is_open) = (binding(number), databases.get(number)?, databases.is_open(number));
+        let counted = async { Ok::<_, DbError>((db.size().await?, count_namespaces(&**db).await?)) }.await;
+        let error = counted.as_ref().err().map(|error| ("error", Json::of(&error.to_string())));
+        let (bytes, namespaces) = counted.map_err(|error| failures.push(error)).ok().unzip();
+        let counts = [("bytes", Json::of(&bytes)), ("namespaces", Json::of(&namespaces))];
+        let members = [("name", Json::of(&name))].into_iter().chain(counts).chain(error);
+        list.push(Json::object(&members.chain([("isOpen", Json::of(&is_open))]).collect::<Vec<_>>()));
+    }
+    match failures.pop() {
+        Some(failure) if failures.len() + 1 == list.len() => Err(failure),
+        _ => Ok(list),
+    }
 }

@@ -5,10 +5,11 @@
 use super::edge::Edge;
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, parse_body};
-use super::response::{JsonText, Reply, acknowledge};
+use super::response::{Reply, acknowledge};
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
+use crate::memory_budget::ResponseText;
 use crate::model::agent_state::Decision;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
@@ -58,7 +59,6 @@ pub async fn approve(mut request: RoutedRequest) -> Reply {
     acknowledge(request.hub.answer_permission(&id, &request_id, answer).await)
 }
 
-/// `POST /api/sessions/:id/permissions/:requestId/deny` and `POST /api/sessions/:id/permissions/deny`.
 pub async fn deny(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let (request_id, body) = take_answer(&mut request, |body: &mut DenyBody| body.request_id.take())?;
@@ -94,7 +94,7 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     };
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
     let params = Json::object(&[("id", Json::of(&id)), ("part", Json::of(&part))]);
-    Ok(JsonText::of(request.hub.call_method(&workspace, method, params.text()).await))
+    Ok(ResponseText::of(request.hub.call_method(&workspace, method, params.text()).await))
 }
 
 #[derive(Deserialize)]

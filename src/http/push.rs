@@ -4,13 +4,14 @@ use serde::Deserialize;
 
 use super::events::parse_device;
 use super::extract::RoutedRequest;
-use super::response::{JsonText, Reply, acknowledge};
+use super::response::{Reply, acknowledge};
 use crate::auth::token::{Credential, SecretId};
+use crate::memory_budget::ResponseText;
 use crate::store::push::PushSubscription;
 use crate::wire::field_types::{Object, optional_keyword};
 
 pub async fn show_public_key(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("publicKey", &request.hub.load_vapid_keys().await?.public()))
+    Ok(ResponseText::wrap("publicKey", &request.hub.load_vapid_keys().await?.public()))
 }
 
 /// The JSON of a browser's `PushSubscription`.
@@ -52,7 +53,7 @@ pub async fn subscribe(mut request: RoutedRequest) -> Reply {
         PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only };
     request.hub.subscribe_to_push(subscription, request.credential_value()).await?;
     request.refuse_revoked()?;
-    Ok(JsonText::ok())
+    Ok(ResponseText::ok())
 }
 
 #[derive(Deserialize)]
@@ -66,5 +67,5 @@ pub async fn unsubscribe(mut request: RoutedRequest) -> Reply {
 }
 
 pub async fn show_log(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap("log", &request.hub.push_log()))
+    Ok(ResponseText::wrap("log", &request.hub.push_log()))
 }

@@ -13,7 +13,7 @@ use crate::model::json::Json;
 
 pub type Response = http::Response<Bytes>;
 
-pub type Reply = Result<JsonText, ErrorResponse>;
+pub type Reply = Result<ResponseText, ErrorResponse>;
 
 /// A response with a JSON body and the headers of all responses, which forbid caching and content sniffing.
 pub fn json_response(status: StatusCode, body: Bytes) -> Response {
@@ -67,19 +67,10 @@ impl ErrorResponse {
 }
 
 /// A 200 response with a JSON body, and the reservation of a large body.
-pub struct JsonText(ResponseText);
-
-impl From<ResponseText> for JsonText {
-    fn from(response: ResponseText) -> Self {
-        Self(response)
-    }
-}
-
-impl JsonText {
+impl ResponseText {
     pub fn into_response(self) -> Response {
-        let ResponseText { text, reservation } = self.0;
-        let body = Bytes::from(text);
-        let body = match reservation {
+        let body = Bytes::from(self.text);
+        let body = match self.reservation {
             Some(reservation) => reserved_bytes(body, Arc::new(reservation)),
             None => body,
         };
@@ -88,16 +79,15 @@ impl JsonText {
 
     /// Adds a reservation from `reserve` to a large text that has none.
     pub fn with_reservation(mut self, reserve: impl FnOnce(usize) -> Result<Reservation, Error>) -> Reply {
-        let ResponseText { text, reservation } = &mut self.0;
-        if reservation.is_none() && text.len() > MAX_UNRESERVED_BYTES {
-            *reservation = Some(reserve(text.len())?);
+        if self.reservation.is_none() && self.text.len() > MAX_UNRESERVED_BYTES {
+            self.reservation = Some(reserve(self.text.len())?);
         }
         Ok(self)
     }
 
     /// Creates a JSON text that needs no reservation.
     pub fn of(text: impl Into<String>) -> Self {
-        Self(ResponseText { text: text.into(), reservation: None })
+        Self { text: text.into(), reservation: None }
     }
 
     pub fn serialize<T: serde::Serialize>(value: &T) -> Self {
@@ -109,11 +99,12 @@ impl JsonText {
         Self::of(format!(r#"{{"{name}":{}}}"#, Json::of(value).text()))
     }
 
-    /// Creates `{"<name>": <text>}`. The text is moved within its buffer instead of copied, because it may have 60 MB.
-    pub fn wrap_text(name: &str, mut response: ResponseText) -> Self {
-        response.text.insert_str(0, &format!(r#"{{"{name}":"#));
-        response.text.push('}');
-        Self(response)
+    /// Creates `{"<name>": <this text>}`. The text is moved within its buffer instead of copied, because it may have 60 MB.
+    #[must_use]
+    pub fn wrapped_in(mut self, name: &str) -> Self {
+        self.text.insert_str(0, &format!(r#"{{"{name}":"#));
+        self.text.push('}');
+        self
     }
 
     pub fn ok() -> Self {
@@ -123,5 +114,5 @@ impl JsonText {
 
 /// Answers `{"ok":true}`, or the error of an operation without a result.
 pub fn acknowledge(result: Result<(), Error>) -> Reply {
-    Ok(result.map(|()| JsonText::ok())?)
+    Ok(result.map(|()| ResponseText::ok())?)
 }

@@ -2,7 +2,7 @@
 
 use super::extract::RoutedRequest;
 use super::machines::check_worktree;
-use super::response::{JsonText, Reply, acknowledge};
+use super::response::{Reply, acknowledge};
 use crate::hub::core::error::{Error, check_field, check_length};
 use crate::hub::core::sessions::inbox::InboxRequest;
 use crate::hub::core::sessions::session_list::{ArchivedFilter, ListRequest};
@@ -10,6 +10,7 @@ use crate::hub::sessions::list::Page;
 use crate::hub::sessions::manage::NewSession;
 use crate::hub::sessions::modes::Setting;
 use crate::hub::sessions::resume::ForkPoint;
+use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::settings::Settings;
 use crate::store::summaries::MAX_LISTED_SESSIONS;
@@ -26,7 +27,6 @@ const MAX_INBOX_ITEMS: u64 = 200;
 /// The items of a page of the inbox without `limit`.
 const DEFAULT_INBOX_ITEMS: usize = 50;
 
-/// `GET /api/sessions?archived=include|only&limit=N&cursor=TEXT`.
 pub async fn list(request: RoutedRequest) -> Reply {
     let query = request.query()?;
     let archived = match query.text("archived")? {
@@ -40,7 +40,7 @@ pub async fn list(request: RoutedRequest) -> Reply {
     let limit = query.limit(MAX_LISTED_SESSIONS, MAX_LISTED_SESSIONS as u64)?;
     let after = query.cursor(ListRequest::BEGINNING, ListRequest::parse_cursor)?;
     let list = request.hub.read_page(Page::Sessions(&ListRequest { archived, after, limit })).await?;
-    Ok(JsonText::of(&*list))
+    Ok(ResponseText::of(&*list))
 }
 
 /// `GET /api/inbox?limit=N&cursor=TEXT`: what waits for a person.
@@ -49,11 +49,11 @@ pub async fn list_inbox(request: RoutedRequest) -> Reply {
     let limit = query.limit(DEFAULT_INBOX_ITEMS, MAX_INBOX_ITEMS)?;
     let after = query.cursor(InboxRequest::BEGINNING, InboxRequest::parse_cursor)?;
     let page = request.hub.read_page(Page::Inbox(&InboxRequest { after, limit })).await?;
-    Ok(JsonText::of(&*page))
+    Ok(ResponseText::of(&*page))
 }
 
 pub async fn show(request: RoutedRequest) -> Reply {
-    Ok(JsonText::wrap_text("session", request.hub.serialize_session(&request.param("id")?).await?))
+    Ok(request.hub.serialize_session(&request.param("id")?).await?.wrapped_in("session"))
 }
 
 /// `POST /cli/sessions`: gets the session of a tag, or creates it.
@@ -64,7 +64,7 @@ pub async fn get_or_create(mut request: RoutedRequest) -> Reply {
         match request.hub.serialize_session(&id).await {
             // The session was deleted after the lookup, so its tag is free again.
             Err(Error::NotFound(_)) => {}
-            text => return Ok(JsonText::wrap_text("session", text?)),
+            text => return Ok(text?.wrapped_in("session")),
         }
     }
 }
@@ -121,7 +121,7 @@ pub async fn change(mut request: RoutedRequest) -> Reply {
     // The version with the new name comes first, because a later version may have changes that the client has not seen.
     let version =
         renamed_version.or(version_with_settings).ok_or_else(|| Error::field("name", "Field `name` is required."))?;
-    Ok(JsonText::serialize(&Json::object(&[("ok", Json::of(&true)), ("metadataVersion", Json::of(&version))])))
+    Ok(ResponseText::serialize(&Json::object(&[("ok", Json::of(&true)), ("metadataVersion", Json::of(&version))])))
 }
 
 #[derive(Deserialize)]
@@ -130,7 +130,6 @@ pub struct SeenBody {
     at: Option<u64>,
 }
 
-/// `POST /api/sessions/:id/seen`.
 pub async fn mark_seen(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body: SeenBody = request.take_json()?;
@@ -177,7 +176,7 @@ pub async fn resume(mut request: RoutedRequest) -> Reply {
     let body: ResumeBody = request.take_json()?;
     let session_id = request.hub.resume(&id, body.trust).await?;
     let members = [("success", Json::of(&true)), ("sessionId", Json::of(&session_id))];
-    Ok(JsonText::serialize(&Json::object(&members)))
+    Ok(ResponseText::serialize(&Json::object(&members)))
 }
 
 #[derive(Deserialize)]
@@ -225,5 +224,5 @@ pub async fn fork(mut request: RoutedRequest) -> Reply {
     let is_integer = point.seq <= MAX_SAFE_INTEGER;
     check_field(is_integer, "seq", format_args!("be an integer from 0 to {MAX_SAFE_INTEGER}"))?;
     check_worktree(point.session_type, point.worktree_name.as_deref())?;
-    Ok(JsonText::serialize(&request.hub.fork(&id, &point).await?))
+    Ok(ResponseText::serialize(&request.hub.fork(&id, &point).await?))
 }

@@ -4,9 +4,10 @@ use serde::Deserialize;
 
 use super::extract::RoutedRequest;
 use super::query::Query;
-use super::response::{JsonText, Reply};
+use super::response::Reply;
 use crate::hub::core::error::Error;
 use crate::hub::workspace::files::{Workspace, check_path};
+use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::method::Method;
 
@@ -49,7 +50,7 @@ pub async fn find_files(request: RoutedRequest) -> Reply {
     if pattern.contains('\0') {
         return Err(Error::field("query", "Query parameter `query` must not contain a NUL character.").into());
     }
-    Ok(JsonText::of(request.hub.find_files(&workspace, pattern, limit).await))
+    Ok(ResponseText::of(request.hub.find_files(&workspace, pattern, limit).await))
 }
 
 pub async fn list_directory(request: RoutedRequest) -> Reply {
@@ -71,11 +72,10 @@ pub async fn list_skills(request: RoutedRequest) -> Reply {
     forward(&request, &workspace, Method::ListSkills, &[]).await
 }
 
-/// `POST /api/sessions/:id/upload`: returns the unchanged response of the CLI.
 pub async fn upload(request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body = request.upload_body()?;
-    Ok(JsonText::of(request.hub.upload(&id, &*body).await?))
+    Ok(ResponseText::of(request.hub.upload(&id, &*body).await?))
 }
 
 #[derive(Deserialize)]
@@ -84,18 +84,17 @@ pub struct DeleteUploadBody {
     path: String,
 }
 
-/// `POST /api/sessions/:id/upload/delete`: returns the unchanged response of the CLI.
 pub async fn delete_upload(mut request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let body: DeleteUploadBody = request.take_json()?;
-    Ok(JsonText::of(request.hub.delete_upload(&id, &body.path).await?))
+    Ok(ResponseText::of(request.hub.delete_upload(&id, &body.path).await?))
 }
 
 /// A parameter of a method; absent if it is `None`.
 type Param = (&'static str, Option<Json>);
 
 async fn forward(request: &RoutedRequest, workspace: &Workspace, method: Method, params: &[Param]) -> Reply {
-    Ok(JsonText::of(request.hub.call_method(workspace, method, Json::object_of_some(params).text()).await))
+    Ok(ResponseText::of(request.hub.call_method(workspace, method, Json::object_of_some(params).text()).await))
 }
 
 /// Parses `offset`: how many entries of a long answer to skip.

@@ -37,9 +37,7 @@ pub struct AgentState {
 /// An [`AgentState`] whose completed requests are not copied, but refer to the received text.
 #[derive(Debug, Default)]
 pub struct ReceivedState<'a> {
-    /// See [`AgentState::without_completed`].
     pub without_completed: Option<Json>,
-    /// The completed requests with their ids, in the order of the state.
     pub completed: Vec<(String, &'a RawValue)>,
 }
 

@@ -91,7 +91,6 @@ pub fn label(vocabulary: &Vocabulary, word: &str) -> String {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use serde_json::{Value, json};
@@ -112,18 +111,9 @@ mod tests {
         assert_eq!(values(&agents[0]["modes"], "id"), ["default", "acceptEdits", "bypassPermissions", "plan"]);
         assert_eq!(values(&agents[0]["models"], "label"), ["Default model", "Fast model", "Strong model"]);
         assert_eq!(agents[1]["models"], json!([]));
-        let accepts_edits = ["acceptEdits", "bypassPermissions"].map(|id| {
-            let modes = agents[0]["modes"].as_array().unwrap();
-            modes.iter().find(|mode| mode["id"] == id).unwrap()["acceptsEdits"].clone()
-        });
-        assert_eq!(accepts_edits, [json!(true), Value::Null]);
         let approves_everything =
             json!({"id": "yolo", "label": "Approve everything", "description": "Never asks", "neverAsks": true});
         assert_eq!(agents[4]["modes"][1], approves_everything);
-        assert_eq!(
-            agents[2]["modes"][2],
-            json!({"id": "ask", "label": "Ask always", "description": "Asks before each action"})
-        );
     }
 
     #[test]

@@ -64,13 +64,4 @@ mod tests {
             assert_eq!(parse(Some(invalid)), Err(expected));
         }
     }
-
-    #[test]
-    fn a_bool_is_true_or_false_and_false_by_default() {
-        let parse = |text| parse_bool("SETTING", text);
-        assert_eq!([None, Some("false"), Some("TRUE")].map(parse), [Ok(false), Ok(false), Ok(true)]);
-        for invalid in ["", "yes", "1", " true"] {
-            assert!(parse(Some(invalid)).is_err_and(|error| error.starts_with("SETTING must be")), "{invalid}");
-        }
-    }
 }

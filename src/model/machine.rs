@@ -7,7 +7,7 @@ use super::session::contains_id;
 
 /// A machine on which users can start sessions (PROTOCOL-WEB.md "Machines"), as clients see it. Its runner is the CLI that
 /// registers the machine and starts the sessions. Times are Unix milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Machine {
     /// Chosen by the machine, 1 to 255 bytes.
@@ -51,15 +51,12 @@ impl Machine {
         Self {
             id,
             namespace,
-            seq: 0,
             created_at: now,
             updated_at: now,
-            active: false,
             active_at: now,
-            metadata: InlineOrLarge::Null,
             metadata_version: 1,
-            runner_state: InlineOrLarge::Null,
             runner_state_version: 1,
+            ..Self::default()
         }
     }
 

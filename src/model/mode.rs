@@ -5,11 +5,9 @@
 
 use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-use super::keyword::UnknownKeyword;
-
 /// The agents of the protocol. The vocabulary of a deployment says which product is which agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "lowercase", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_agent)]
+#[strum(serialize_all = "lowercase")]
 pub enum Agent {
     /// The agent of a session whose metadata names no agent.
     Alpha,
@@ -25,13 +23,9 @@ impl Agent {
     }
 }
 
-fn unknown_agent(_: &str) -> UnknownKeyword {
-    UnknownKeyword::of::<Agent>("agent")
-}
-
 /// What an agent may do without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "kebab-case", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_permission_mode)]
+#[strum(serialize_all = "kebab-case")]
 pub enum PermissionMode {
     /// Asks before each use of a tool.
     Default,
@@ -62,22 +56,14 @@ impl PermissionMode {
     }
 }
 
-fn unknown_permission_mode(_: &str) -> UnknownKeyword {
-    UnknownKeyword::of::<PermissionMode>("permission mode")
-}
-
 /// The models that only agent alpha has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, VariantNames)]
-#[strum(serialize_all = "snake_case", parse_err_ty = UnknownKeyword, parse_err_fn = unknown_model_mode)]
+#[strum(serialize_all = "snake_case")]
 pub enum ModelMode {
     /// The agent chooses.
     Default,
     ModelFast,
     ModelStrong,
-}
-
-fn unknown_model_mode(_: &str) -> UnknownKeyword {
-    UnknownKeyword::of::<ModelMode>("model mode")
 }
 
 /// The agent that `metadata.flavor` names.
@@ -106,7 +92,6 @@ impl SessionAgent {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

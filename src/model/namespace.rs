@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// A valid namespace: 1 to 64 characters of `A-Z a-z 0-9 . _ -`, compared by exact spelling.
 ///
 /// Unrelated to Socket.IO namespaces such as `/cli`. The characters need no escaping in tokens, log lines and object names.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Namespace(Box<str>);
 
@@ -48,12 +48,6 @@ impl fmt::Display for Namespace {
     }
 }
 
-impl fmt::Debug for Namespace {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&self.0, f)
-    }
-}
-
 impl TryFrom<String> for Namespace {
     type Error = &'static str;
 
@@ -63,7 +57,6 @@ impl TryFrom<String> for Namespace {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -61,7 +61,6 @@ impl<'a> PendingCall<'a> {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

@@ -29,7 +29,7 @@ pub enum ControlMode {
 }
 
 /// A session as `GET /api/sessions/:id` returns it. Times are Unix milliseconds.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Session {
     /// A UUID v7.
@@ -107,30 +107,14 @@ impl Session {
             id,
             namespace,
             tag,
-            seq: 0,
             created_at: now,
             updated_at: now,
             active_at: now,
             thinking_at: now,
-            active: false,
-            thinking: false,
-            mode: None,
             metadata: InlineOrLarge::from_inline(metadata),
             metadata_version: 1,
-            agent_state: InlineOrLarge::Null,
             agent_state_version: 1,
-            todos: None,
-            permission_mode: None,
-            model_mode: None,
-            settings: Settings::default(),
-            disconnected: false,
-            last_message_at: None,
-            ended_at: None,
-            unseen_since: None,
-            held_messages_count: 0,
-            activity: None,
-            activity_at: None,
-            request_times: None,
+            ..Self::default()
         }
     }
 
@@ -224,7 +208,6 @@ impl MetadataFields<'_> {
         self.0.text("lifecycleState").as_deref() == Some("failed")
     }
 
-    /// Returns why the agent failed.
     pub fn agent_error(&self) -> Option<String> {
         self.0.text("agentError")
     }

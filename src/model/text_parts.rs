@@ -4,7 +4,6 @@
 use super::json::Json;
 use super::large::VersionedField;
 
-/// A text that is not concatenated yet.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TextParts(Vec<Part>);
 

@@ -1,7 +1,5 @@
 //! Tests of to-do extraction: each shape of a list in each envelope, and messages that only resemble them.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use super::*;
 use serde_json::{Value, json};
 

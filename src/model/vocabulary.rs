@@ -92,12 +92,12 @@ impl Vocabulary {
 
     /// Returns the agent with this name of the protocol or word of the deployment.
     pub fn find_agent(&self, name: &str) -> Result<Agent, UnknownKeyword> {
-        resolve(name, &self.agents)
+        resolve("agent", name, &self.agents)
     }
 
     /// Returns the model mode with this name of the protocol or word of the deployment.
     pub fn find_model(&self, name: &str) -> Result<ModelMode, UnknownKeyword> {
-        resolve(name, &self.models)
+        resolve("model mode", name, &self.models)
     }
 
     /// Returns the protocol's name of a method. `name` is a word of the deployment; any other name is returned unchanged.
@@ -224,12 +224,10 @@ fn translate(name: &str, words: &[(String, String)], dialect: Dialect) -> String
     translated.unwrap_or(name).to_owned()
 }
 
-fn resolve<T: FromStr<Err = UnknownKeyword>>(name: &str, words: &[(String, String)]) -> Result<T, UnknownKeyword> {
-    find_meaning(name, words).unwrap_or(name).parse().map_err(|mut unknown: UnknownKeyword| {
-        for (word, _) in words {
-            unknown.expected.push_str(", ");
-            unknown.expected.push_str(word);
-        }
+fn resolve<T: FromStr + VariantNames>(kind: &'static str, name: &str, words: &Words) -> Result<T, UnknownKeyword> {
+    find_meaning(name, words).unwrap_or(name).parse().map_err(|_| {
+        let mut unknown = UnknownKeyword::of::<T>(kind);
+        words.iter().for_each(|(word, _)| unknown.expected.extend([", ", word]));
         unknown
     })
 }

@@ -1,7 +1,5 @@
 //! Tests of the vocabulary: parsing, resolving names, and the presets.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
-
 use super::*;
 
 // The protocol's own names of agents are `alpha`, `beta` and so on; of models, `default`, `model_fast` and `model_strong`.

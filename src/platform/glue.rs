@@ -1,5 +1,5 @@
-//! Bindings to `glue.js`, `objects.js`, `streams.js`, `timing.js` and `upload.js`, and to runtime objects that the `worker` crate
-//! does not cover.
+//! Bindings to the JavaScript of this folder, which documents the functions, and to runtime objects that the `worker` crate does not
+//! cover.
 //!
 //! Lists of headers are alternating lines with a name and a value.
 
@@ -10,18 +10,12 @@ use web_sys::{Request, Response};
 
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
-    /// Returns lines: the method, the URL, and the headers of `names`, which are separated by spaces.
     #[wasm_bindgen(js_name = readHead)]
     pub fn read_head(request: &Request, names: &str) -> String;
 
-    /// Writes the data points `object` and `gauges` of a namespace to the binding `METRICS`.
     #[wasm_bindgen(js_name = writeDataPoints)]
     pub fn write_data_points(env: &worker::Env, namespace_hash: &str, changes: &[f64], gauges: &[f64]);
 
-    /// Resolves to the body as a `Uint8Array`, or to a fault: `too-large` (more than `limit` bytes), `stalled` (less than
-    /// `min_bytes` in `progress_timeout_ms`, or longer than `total_ms`), `broken`, or `overloaded` (`reserve` resolved to
-    /// `false`). The function `reserve(bytes)` is called before more than `min_bytes` are buffered; it may be undefined if the
-    /// `declared` length is smaller.
     #[wasm_bindgen(js_name = readBody)]
     pub fn read_body(
         request: &Request,
@@ -32,50 +26,37 @@ extern "C" {
         total_ms: u32,
         reserve: &JsValue,
     ) -> Promise;
-    /// Reads and discards the unread part of the body of a request; `None` if there is nothing to read.
     #[wasm_bindgen(js_name = discardBody)]
     pub fn discard_body(request: &Request) -> Option<Promise>;
 
     #[wasm_bindgen(js_name = createResponse)]
     pub fn create_response(status: u16, headers: &str, body: &[u8]) -> Response;
 
-    /// Creates a response whose body of `length` bytes comes from the function `next`. The response ends early when the client reads too
-    /// slowly.
     #[wasm_bindgen(js_name = streamedResponse)]
     pub fn streamed_response(status: u16, headers: &str, next: JsValue, context: &JsValue, length: usize) -> Response;
 
-    /// Runs `[sql, params][]` as one D1 batch; resolves to the rows of each statement.
     #[wasm_bindgen(catch, js_name = runBatch)]
     pub fn run_batch(db: &JsValue, statements: Array) -> Result<Promise, JsValue>;
 
-    /// Runs `[sql, params]`; resolves to the fields of `store::JoinedRows` in their order.
     #[wasm_bindgen(catch, js_name = queryJoined)]
     pub fn query_joined(db: &JsValue, statement: &JsValue, limit: u32) -> Result<Promise, JsValue>;
 
-    /// Resolves to the size of a database in bytes.
     #[wasm_bindgen(js_name = databaseSize)]
     pub fn database_size(db: &JsValue) -> Promise;
 
-    /// Sends a POST request without following redirects. Resolves to two lines, the status and `Retry-After`, or to an error
-    /// message without a line break.
     #[wasm_bindgen(js_name = sendPost)]
     pub fn send_post(url: &str, headers: &str, body: &[u8], timeout_ms: u32) -> Promise;
 
-    /// The received messages of an accepted WebSocket. A frame above `max_frame` characters or bytes closes the socket with the
-    /// reason `too_large`. A queue of too many frames, characters or bytes closes the socket, too.
     pub type Inbox;
     #[wasm_bindgen(constructor)]
     pub fn new(socket: &JsValue, max_frame: usize, too_large: &str) -> Inbox;
-    /// Resolves to the next message, or to undefined after `timeout_ms` or after the socket has closed.
     #[wasm_bindgen(method)]
     pub fn next(this: &Inbox, timeout_ms: u32) -> Promise;
-    /// Sends `first` and the received messages to another socket, then pipes the two sockets to each other.
     #[wasm_bindgen(method)]
     pub fn pipe(this: &Inbox, first: &str, other: &JsValue);
     #[wasm_bindgen(method, getter)]
     pub fn closed(this: &Inbox) -> bool;
 
-    /// Returns a text frame of at most `max_chars`; `None` for a larger or binary frame.
     #[wasm_bindgen(js_name = smallText)]
     pub fn small_text(frame: &JsValue, max_chars: usize) -> Option<String>;
 
@@ -85,11 +66,8 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/objects.js")]
 extern "C" {
-    /// The objects of the namespaces.
     #[derive(Clone)]
     pub type Objects;
-    /// With an empty `jurisdiction` or `location`, the platform chooses. Fails if the runtime does not support jurisdictions.
-    /// `timed_out_body` is the body of the 503 response when an object does not answer in time.
     #[wasm_bindgen(constructor, catch)]
     pub fn new(
         binding: &JsValue,
@@ -97,12 +75,8 @@ extern "C" {
         location: &str,
         timed_out_body: &str,
     ) -> Result<Objects, js_sys::Error>;
-    /// Whether the Durable Object with the state `state` is the object of a namespace.
     #[wasm_bindgen(method)]
     pub fn contains(this: &Objects, state: &JsValue, namespace: &str) -> bool;
-    /// Forwards a WebSocket request to the object of a namespace. `socket` is the `object::SocketKind`, `expires_at` the expiry
-    /// of the token (Unix milliseconds, or empty), and `credential` the `auth::token::Credential` of the token (or empty).
-    /// Resolves to the response, which is a 503 if the object fails or does not answer within `timeout_ms`.
     #[wasm_bindgen(method)]
     pub fn connect(
         this: &Objects,
@@ -113,8 +87,6 @@ extern "C" {
         request: &Request,
         timeout_ms: u32,
     ) -> Promise;
-    /// Forwards a request that opens no WebSocket, and adds headers to the response as [`with_headers`] does. `credential` may end with
-    /// a space and the `auth::token::SecretId` of the token.
     #[wasm_bindgen(method)]
     pub fn forward(
         this: &Objects,
@@ -129,81 +101,59 @@ extern "C" {
 
 #[wasm_bindgen(module = "/src/platform/log.js")]
 extern "C" {
-    /// Sets the lowest level of the lines that are written, and how many of a million successful requests get a line.
     #[wasm_bindgen(js_name = configureLog)]
     pub fn configure_log(level: &str, samples_per_million: u32);
-    /// Writes a line. `members` are the further members of the JSON object, each with a comma before it.
     #[wasm_bindgen(js_name = logLine)]
     pub fn log_line(level: &str, event: &str, members: &str);
 }
 
 #[wasm_bindgen(module = "/src/platform/requests.js")]
 extern "C" {
-    /// Sets the paths of the routes, in lines.
     #[wasm_bindgen(js_name = configureRoutes)]
     pub fn configure_routes(patterns: &str);
-    /// Records the namespace of a request, for its log line.
     #[wasm_bindgen(js_name = noteNamespace)]
     pub fn note_namespace(request: &Request, namespace: &str);
-    /// Returns the metrics of the isolate as text for Prometheus.
     #[wasm_bindgen(js_name = isolateMetrics)]
     pub fn isolate_metrics() -> String;
 }
 
 #[wasm_bindgen(module = "/src/platform/streams.js")]
 extern "C" {
-    /// Responds with a stream of the messages of a socket. The streams of the isolate together have at most `max_total` unread bytes.
-    /// While this stream has more than `max_unread_deltas` unread bytes, events without an id are dropped.
     #[wasm_bindgen(js_name = eventStream)]
     pub fn event_stream(socket: &JsValue, namespace: &str, max_total: usize, max_unread_deltas: usize) -> Response;
 }
 
 #[wasm_bindgen(module = "/src/platform/timing.js")]
 extern "C" {
-    /// Measures the requests of one object, and the batches that it sends to D1.
     #[derive(Clone)]
     pub type Meter;
     #[wasm_bindgen(constructor)]
     pub fn new() -> Meter;
-    /// Returns the D1 database with a measurement of its batches.
     #[wasm_bindgen(method, js_name = measureDatabase)]
     pub fn measure_database(this: &Meter, db: &JsValue) -> JsValue;
-    /// Starts the measurement of a request.
     #[wasm_bindgen(method)]
     pub fn start(this: &Meter) -> JsValue;
-    /// The number of batches, and the rows that they read and wrote.
     #[wasm_bindgen(method)]
     pub fn usage(this: &Meter) -> Box<[f64]>;
-    /// Adds `Server-Timing` to the response of a request whose measurement was started.
     #[wasm_bindgen(method)]
     pub fn finish(this: &Meter, started: &JsValue, response: &Response);
 
-    /// Milliseconds on a monotonic clock.
     pub fn now() -> f64;
-    /// Rebuilds a response with more headers, which replace headers of the same name; `Vary` is appended instead. Adds the time
-    /// since `started_at` (of [`now`]) to `Server-Timing`. `started_at` is `None` for a request without a valid token.
     #[wasm_bindgen(catch, js_name = withHeaders)]
     pub fn with_headers(response: &Response, headers: &str, started_at: Option<f64>) -> Result<Response, JsValue>;
 }
 
 #[wasm_bindgen(module = "/src/platform/upload.js")]
 extern "C" {
-    /// The body of an upload. Without the content, the body has at most `max_fields` bytes. The client must send `min_bytes` in
-    /// each `progress_timeout_ms`.
     pub type Upload;
     #[wasm_bindgen(constructor)]
     pub fn of(request: &Request, max_fields: usize, min_bytes: u32, progress_timeout_ms: u32) -> Upload;
-    /// The size of the decoded content that was read, in bytes.
     #[wasm_bindgen(method, getter)]
     pub fn size(this: &Upload) -> f64;
-    /// Reads until `buffer_chars` characters of content are buffered. Resolves to two values: a fault, or an empty string; and, at
-    /// the end of the body, its JSON text with an empty `content`.
     #[wasm_bindgen(method)]
     pub fn read(this: &Upload, buffer_chars: f64, max_file: f64, max_body: f64) -> Promise;
-    /// Returns the buffered content between two texts, and empties the buffer. `None` without memory for the frame, which is logged.
     #[wasm_bindgen(method)]
     pub fn frame(this: &Upload, prefix: &str, suffix: &str) -> Option<JsString>;
-    /// Releases the memory of the body.
     #[wasm_bindgen(method)]
     pub fn release(this: &Upload);
 }

@@ -17,14 +17,11 @@ pub const INTERRUPTED: &str = "The hub was interrupted. Try again.";
 
 #[wasm_bindgen(module = "/src/platform/guard.js")]
 extern "C" {
-    /// Settles all pending tasks and closes `socket`. The request that is being routed gets a 503 with these additional headers.
     #[wasm_bindgen(js_name = instanceLost)]
     fn instance_lost(socket: &JsValue, headers: &str);
-    /// Whether an earlier instance was lost, whose last database writes may still be in flight.
     #[wasm_bindgen(js_name = previousInstanceCrashed)]
     pub fn previous_instance_crashed() -> bool;
 
-    /// A task of the instance. `promise` settles with its result, or when the instance is lost.
     pub type Task;
     #[wasm_bindgen(method, getter)]
     fn promise(this: &Task) -> Promise;
@@ -33,23 +30,18 @@ extern "C" {
     #[wasm_bindgen(method)]
     fn reject(this: &Task, error: &JsValue);
 
-    /// Creates the task of a request to the worker: responds with 503 and these additional headers if the instance is lost.
     #[wasm_bindgen(js_name = workerTask)]
     pub fn worker_task(headers: &str) -> Task;
-    /// Creates the task of a request to the object, or of its alarm: rejects if the instance is lost.
     #[wasm_bindgen(js_name = objectTask)]
     pub fn object_task() -> Task;
-    /// Creates the task of a frame: closes the socket if the instance is lost.
     #[wasm_bindgen(js_name = frameTask)]
     pub fn frame_task(socket: &JsValue) -> Task;
-    /// Creates a background task of an object: closes all sockets of the object if the instance is lost.
     #[wasm_bindgen(js_name = backgroundTask)]
     pub fn background_task(state: &JsValue) -> Task;
 }
 
 #[wasm_bindgen(module = "/src/platform/unavailable.js")]
 extern "C" {
-    /// Sets the body of the 503 responses to interrupted requests.
     #[wasm_bindgen(js_name = setInterruptedBody)]
     fn set_interrupted_body(body: &str);
 }

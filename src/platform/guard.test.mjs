@@ -57,23 +57,11 @@ describe('the loss of the instance', () => {
     assert.equal(globalThis.__worker_init_state.criticalError, true);
   });
 
-  test('closes the socket whose frame was being processed', () => {
-    const client = socket();
-    instanceLost(client, '');
-    assert.deepEqual(client.closed, [[1012, 'closed']]);
-  });
-
   test('does not close a socket that the hub has closed already', async () => {
     const [client, closed] = [socket(), socket('closed')];
     const task = backgroundTask({ getWebSockets: () => [closed, client] });
     instanceLost(closed, '');
     await task.promise;
     assert.deepEqual([client.closed, closed.closed], [[[1012, 'closed']], []]);
-  });
-
-  test('gives a 503 to the request that was being routed', () => {
-    instanceLost(undefined, 'vary\norigin\n');
-    const response = globalThis.__worker_init_state.interrupted();
-    assert.deepEqual([response.status, response.headers.get('vary')], [503, 'origin']);
   });
 });

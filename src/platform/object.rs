@@ -8,7 +8,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use js_sys::{JsString, Promise};
-use strum::{EnumString, IntoStaticStr};
+use strum::{AsRefStr, EnumString};
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsCast, JsValue};
 use web_sys::{Request, Response};
@@ -44,7 +44,7 @@ type Result<T> = std::result::Result<T, JsValue>;
 const RECONNECT: &str = "The hub was interrupted. Reconnect.";
 
 /// The kind of a WebSocket to the object. The worker sends it in a request header.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, AsRefStr)]
 #[strum(serialize_all = "kebab-case")]
 pub enum SocketKind {
     /// From a CLI that authenticates with CONNECT.
@@ -57,12 +57,6 @@ pub enum SocketKind {
     Web,
     /// From the worker, which copies the messages to an event stream (SSE).
     Sse,
-}
-
-impl SocketKind {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The method, URL and headers of a request to the object.
@@ -287,7 +281,7 @@ impl NamespaceObject {
         let credential = headers.next().and_then(Credential::parse);
         let last_event_id = headers.next().filter(|id| !id.is_empty()).map(str::to_owned);
         match events::parse_request(&running.hub, query, last_event_id, format).await {
-            Ok(events) => {
+            Ok((subscription, last_event_id)) => {
                 // The last await: after it, a revocation closes the socket.
                 if let Err(error) = refuse_unconfirmed(&running.hub, credential.as_ref()).await {
                     return Ok(convert::to_js_error(error));
@@ -295,8 +289,8 @@ impl NamespaceObject {
                 let accepted = self.accept(running, running.hub.has_room_for_socket())?;
                 let Some((response, conn)) = accepted else { return Ok(too_many_sockets()) };
                 let token_device = credential.and_then(|credential| credential.device().map(str::to_owned));
-                let subscription = Subscription { expires_at, token_device, ..events.subscription };
-                running.hub.subscribe(conn, subscription, events.last_event_id.as_deref());
+                let subscription = Subscription { expires_at, token_device, ..subscription };
+                running.hub.subscribe(conn, subscription, last_event_id.as_deref());
                 Ok(response)
             }
             Err(error) => Ok(convert::to_js_error(error.into())),
@@ -356,7 +350,7 @@ impl NamespaceObject {
         match self.start(Some(head.namespace).filter(|name| !name.is_empty())) {
             Ok(running) => {
                 // An operator may ask for the metrics of a namespace that does not exist.
-                if head.socket != SocketKind::Cli.as_str() && split_url(head.url).1 != METRICS_PATH {
+                if head.socket != SocketKind::Cli.as_ref() && split_url(head.url).1 != METRICS_PATH {
                     running.hub.store_namespace();
                 }
                 if !head.socket.is_empty() && running.hub.is_closed() {

@@ -12,6 +12,7 @@ use super::log::write_line;
 use super::time::{now, sleep};
 use crate::auth::jwt::JwtKey;
 use crate::auth::token::TokenVerifier;
+use crate::http::authentication::Authentication;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
@@ -24,7 +25,7 @@ use crate::hub::core::config::{
 use crate::hub::core::namespace::quotas::Quotas;
 use crate::hub::core::namespace::recent_writers::RecentWriters;
 use crate::hub::core::peers::rpc::MAX_RPC_TIMEOUT_MS;
-use crate::log::{LogLine, LogSettings};
+use crate::log::{self, LogLine};
 use crate::memory_budget::MemoryBudget;
 use crate::model::keyword::{parse_bool, parse_number};
 use crate::model::namespace::Namespace;
@@ -63,7 +64,7 @@ fn number(env: &Env, name: &str, max: u64) -> Result<Option<u64>, String> {
 /// Sets which log lines the isolate writes.
 pub fn configure_log(env: &Env) -> Result<(), String> {
     let (level, rate) = (variable(env, "LOG_LEVEL"), variable(env, "LOG_SAMPLE_RATE"));
-    let LogSettings { level, samples_per_million } = LogSettings::parse(level.as_deref(), rate.as_deref())?;
+    let (level, samples_per_million) = log::parse_settings(level.as_deref(), rate.as_deref())?;
     glue::configure_log(level.into(), samples_per_million);
     Ok(())
 }
@@ -159,13 +160,10 @@ pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, Strin
         Arc::new(Retrying::new(db, Box::new(WorkerEnvironment)))
     })?;
     let db = Arc::clone(databases.get(DIRECTORY).map_err(|error| error.to_string())?);
-    let environment = Arc::new(WorkerEnvironment);
     let metrics_token = variable(env, "METRICS_TOKEN").map(MetricsToken::parse).transpose()?;
-    let edge = Edge::new(tokens, cors, routing, jwt, db, memory_budget(), environment)
-        .with_databases(databases)
-        .with_metrics_token(metrics_token);
     check_rate_limit(env)?;
-    Ok(edge)
+    let authentication = Authentication::new(tokens, jwt, db, Arc::new(WorkerEnvironment));
+    Ok(Edge::new(authentication, cors, routing, databases, memory_budget(), metrics_token))
 }
 
 thread_local! {

@@ -112,11 +112,11 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     };
     let (request, headers) = (Rc::clone(&incoming), cors.clone());
     let response = guard::worker_task(&cors).start(async move {
-        let ServedResponse { response, has_timing } = match Rc::clone(&request).serve(action.await).await {
-            Ok(response) => response,
+        let (response, has_timing) = match Rc::clone(&request).serve(action.await).await {
+            Ok(served) => served,
             Err(error) => {
                 log_error("request-interrupted", &format_args!("{error:?}"));
-                convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)).into()
+                (convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)), false)
             }
         };
         // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
@@ -138,18 +138,6 @@ fn not_configured(request: Request, message: String) -> Promise {
     })
 }
 
-/// A response, and whether it gets `Server-Timing`: only responses to a valid token do, except event streams and upgrades.
-struct ServedResponse {
-    response: Response,
-    has_timing: bool,
-}
-
-impl From<Response> for ServedResponse {
-    fn from(response: Response) -> Self {
-        Self { response, has_timing: false }
-    }
-}
-
 struct IncomingRequest {
     state: Rc<WorkerState>,
     head: RequestHead,
@@ -163,7 +151,8 @@ impl IncomingRequest {
         self.state.edge.route(&self.head, now()).await
     }
 
-    async fn serve(self: Rc<Self>, action: Action) -> Result<ServedResponse> {
+    /// Returns the response, and whether it gets `Server-Timing`: only responses to a valid token do, except event streams and upgrades.
+    async fn serve(self: Rc<Self>, action: Action) -> Result<(Response, bool)> {
         let (edge, request) = (&self.state.edge, &self.request);
         let has_timing = matches!(action, Action::History(_) | Action::Object(..));
         let response = match action {
@@ -173,7 +162,7 @@ impl IncomingRequest {
             }
             Action::History(history) => {
                 glue::note_namespace(request, history.namespace.as_ref());
-                let reading = Box::pin(edge.places.read_history(&history, &self.head.query));
+                let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
                         convert::discard_body(request).await;
@@ -204,7 +193,7 @@ impl IncomingRequest {
             }
             Action::BridgedCliSocket => self.accept_bridged(),
         };
-        Ok(ServedResponse { response: response?, has_timing })
+        Ok((response?, has_timing))
     }
 
     /// `GET /health?deep=1`. Limited like signing in, because it needs no token and makes a database query.
@@ -235,7 +224,7 @@ impl IncomingRequest {
         let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
-            objects.connect(namespace.as_ref(), kind.as_str(), &expires_at, &credential, &self.request, timeout_ms);
+            objects.connect(namespace.as_ref(), kind.as_ref(), &expires_at, &credential, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 

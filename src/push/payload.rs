@@ -50,12 +50,10 @@ pub struct Notification {
 pub struct Details {
     /// The title of the session.
     pub session: Option<String>,
-    /// The name of the agent.
     pub agent: Option<String>,
     pub tool: Option<String>,
     /// The argument that describes the request best.
     pub detail: Option<String>,
-    /// The whole request.
     pub request: Option<Call>,
     /// Permits one answer to the request. Only with `request`.
     pub answer_token: Option<String>,
@@ -200,25 +198,9 @@ impl Notification {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn each_kind_of_notification_has_its_payload_and_urgency() {
-        let permission = Notification::permission("s1", "demo", "r1", "Bash");
-        assert_eq!(
-            permission.payload(&Details::default(), MAX_PAYLOAD_BYTES),
-            r#"{"title":"Permission Request","body":"demo (Bash)","tag":"permission-s1","data":{"sessionId":"s1","requestId":"r1","url":"/sessions/s1"}}"#
-        );
-        let ready = Notification::ready("s1", "demo", "alpha");
-        assert_eq!(
-            ready.payload(&Details::default(), MAX_PAYLOAD_BYTES),
-            r#"{"title":"Session Ready","body":"alpha is waiting in demo","tag":"ready-s1","data":{"sessionId":"s1","url":"/sessions/s1"}}"#
-        );
-        assert_eq!((permission.urgency(), ready.urgency()), ("high", "normal"));
-    }
 
     #[test]
     fn a_topic_has_32_characters_and_depends_on_session_and_kind() {

@@ -100,7 +100,6 @@ pub fn build(endpoint: &Endpoint, keys: &Keys, message: PushMessage<'_>) -> Resu
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
     use crate::push::{from_base64url, to_base64url};

@@ -118,14 +118,23 @@ pub const METADATA: ValueColumns = ["metadata", "metadata_version", "metadata_pa
 pub const AGENT_STATE: ValueColumns = ["agent_state", "agent_state_version", "agent_state_parts"];
 pub const RUNNER_STATE: ValueColumns = ["runner_state", "runner_state_version", "runner_state_parts"];
 
-/// Runs statements as a transaction, and returns the last row of the last statement. Without a row, each column is missing.
-pub(super) async fn read_last(
+/// Runs statements as a transaction, and returns the last row of the last statement; `None` if it has no row.
+pub(super) async fn find_last(
     db: &dyn Database,
     table: &'static str,
     mut statements: Vec<Statement>,
-) -> Result<Columns, DbError> {
+) -> Result<Option<Columns>, DbError> {
     let row = db.batch(&mut statements).await?.pop().and_then(|mut rows| rows.pop());
-    Ok(Columns::new(table, row.unwrap_or_default()))
+    Ok(row.map(|row| Columns::new(table, row)))
+}
+
+/// Returns a row like [`find_last`]. Without a row, each column is missing.
+pub(super) async fn read_last(
+    db: &dyn Database,
+    table: &'static str,
+    statements: Vec<Statement>,
+) -> Result<Columns, DbError> {
+    Ok(find_last(db, table, statements).await?.unwrap_or_else(|| Columns::new(table, Row::new())))
 }
 
 /// Decodes the result of a statement that looks up an id: one row with the flag `owned` (whether the id belongs to the

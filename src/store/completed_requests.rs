@@ -56,7 +56,7 @@ WHERE from_newest <= 10000000))");
 /// Deletes the oldest entries of records until each record has at most `TRIMMED_COMPLETED_REQUESTS_BYTES`. `?1`: JSON array of
 /// session ids, `?2`: namespace.
 #[rustfmt::skip]
-const TRIM: &str = concat!("
+pub(super) const TRIM: &str = concat!("
 DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (
   ", summed_entries!("SELECT id FROM sessions WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2"), ")
 WHERE from_newest > 9000000)");
@@ -71,10 +71,6 @@ pub(super) fn upsert<'a>(bulk: &mut BulkStatements, requests: impl Iterator<Item
         texts: vec![("value", Some(r.value.text()))],
     };
     bulk.add_rows(UPSERT, requests.map(row));
-}
-
-pub(super) fn trim<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(TRIM, sessions);
 }
 
 pub struct Record {

@@ -3,12 +3,8 @@
 //!
 //! The worker runs some of these statements without a fence, so each batch may run twice.
 
-use std::vec;
-
-use futures::future::BoxFuture;
-
-use super::columns::{Columns, read_last};
-use super::{Database, DbError, Row, Statement, Value};
+use super::columns::{Columns, find_last, read_last};
+use super::{Database, DbError, Statement, Value, of_namespace};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
@@ -55,24 +51,9 @@ const SELECT_ALL: &str = concat!("SELECT created_at, ", device_json!(", 'isCurre
 const SELECT_ONE: &str =
     concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL");
 
-const RENAME: &str = "UPDATE devices SET name = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
-
-/// Also matches a revoked device. `?1`: namespace, `?2`: id.
-const SELECT_EXISTS: &str = "SELECT 1 FROM devices WHERE id = ?2 AND namespace = ?1";
-
-const REVOKE: &str = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
-
-const REVOKE_ALL: &str = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
-
 /// `?1`: namespace, `?2`: id of a device, or NULL.
 const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1
   AND (?2 IS NULL OR claim_hash <> code_hash OR created_at >= (SELECT created_at FROM devices WHERE id = ?2))";
-
-const SET_GENERATION: &str = "
-INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
-ON CONFLICT (namespace) DO UPDATE SET generation = max(generation, excluded.generation)";
-
-const SELECT_GENERATION: &str = "SELECT generation FROM namespaces WHERE namespace = ?1";
 
 macro_rules! select_state {
     ($condition:literal) => {
@@ -83,15 +64,9 @@ macro_rules! select_state {
 /// The length of a prefix of a token's hash, in characters of base64url: 36 bits.
 pub const TOKEN_PREFIX_LEN: usize = 6;
 
-/// Joins the prefixes of the hashes of all tokens. The index of the tokens contains all columns that this statement reads.
-const SELECT_TOKEN_PREFIXES: &str =
-    "SELECT coalesce(group_concat(substr(token_hash, 1, 6), ''), '') AS prefixes FROM devices";
-
 pub(super) const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
 
 const SELECT_BY_ID: &str = select_state!("id = ?1");
-
-const SET_LAST_SEEN: &str = "UPDATE devices SET last_seen_at = max(last_seen_at, ?2) WHERE id = ?1";
 
 /// Deletes all expired codes, and the code with this selector if it had too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the
 /// limit of wrong guesses.
@@ -144,9 +119,6 @@ const INSERT_DEVICE: &str = "
 INSERT INTO devices (id, namespace, name, kind, token_hash, created_at, last_seen_at)
 SELECT device_id, namespace, coalesce(name, ?2), coalesce(kind, ?3), ?1, ?4, ?4 FROM pairings WHERE token_hash = ?1
 ON CONFLICT (id) DO UPDATE SET token_hash = excluded.token_hash WHERE revoked_at IS NULL";
-
-/// `?1`: now minus the time that revoked devices are kept.
-const DELETE_TOMBSTONES: &str = "DELETE FROM devices WHERE revoked_at < ?1";
 
 const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace FROM devices WHERE token_hash = ?1");
 
@@ -203,21 +175,6 @@ pub struct Request {
     pub namespace: Option<String>,
 }
 
-/// Runs statements, and returns the last row of each. Boxed, so that it is compiled once.
-fn last_rows(
-    db: &dyn Database,
-    mut statements: Vec<Statement>,
-) -> BoxFuture<'_, Result<vec::IntoIter<Option<Row>>, DbError>> {
-    Box::pin(async move {
-        let rows = db.batch(&mut statements).await?.into_iter().map(|mut rows| rows.pop());
-        Ok(rows.collect::<Vec<_>>().into_iter())
-    })
-}
-
-async fn last_row(db: &dyn Database, statements: Vec<Statement>) -> Result<Option<Row>, DbError> {
-    Ok(last_rows(db, statements).await?.next_back().flatten())
-}
-
 /// Returns the array of the devices of a namespace, newest first.
 pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str>) -> Result<Json, DbError> {
     let statement = Statement::new(SELECT_ALL, [namespace.into(), current.into()]);
@@ -227,19 +184,22 @@ pub async fn list(db: &dyn Database, namespace: &Namespace, current: Option<&str
 
 /// Renames a device. Returns it; `None` if the namespace has no such device.
 pub async fn rename(db: &dyn Database, namespace: &Namespace, id: &str, name: &str) -> Result<Option<Json>, DbError> {
-    let rename = Statement::new(RENAME, [namespace.into(), id.into(), name.into()]);
+    let sql = "UPDATE devices SET name = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
+    let rename = Statement::new(sql, [namespace.into(), id.into(), name.into()]);
     let select = Statement::new(SELECT_ONE, [namespace.into(), id.into()]);
-    let row = last_row(db, vec![rename, select]).await?;
-    row.map(|row| Columns::new("devices", row).json("json")).transpose()
+    find_last(db, "devices", vec![rename, select]).await?.map(|mut c| c.json("json")).transpose()
 }
 
-/// Whether the namespace has or had a device.
+/// Whether the namespace has or had a device: a revoked device counts as well.
 pub async fn exists(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<bool, DbError> {
-    Ok(last_row(db, vec![Statement::new(SELECT_EXISTS, [namespace.into(), id.into()])]).await?.is_some())
+    let sql = "SELECT 1 FROM devices WHERE id = ?2 AND namespace = ?1";
+    let select = Statement::new(sql, [namespace.into(), id.into()]);
+    Ok(find_last(db, "devices", vec![select]).await?.is_some())
 }
 
 pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
-    Statement::new(REVOKE, [namespace.into(), id.into(), now.into()])
+    let sql = "UPDATE devices SET revoked_at = ?3 WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL";
+    Statement::new(sql, [namespace.into(), id.into(), now.into()])
 }
 
 /// A statement that deletes a namespace's approved requests, and its codes: with `device`, only those that are not older than it.
@@ -249,21 +209,26 @@ pub fn delete_pairings(namespace: &Namespace, device: Option<&str>) -> Statement
 
 /// Statements that revoke all devices of a namespace, and begin a generation of its tokens.
 pub fn revoke_all(namespace: &Namespace, generation: u32, now: u64) -> [Statement; 2] {
+    let revoke = "UPDATE devices SET revoked_at = ?2 WHERE namespace = ?1 AND revoked_at IS NULL";
+    let set_generation = "INSERT INTO namespaces (namespace, generation) VALUES (?1, ?2)
+ON CONFLICT (namespace) DO UPDATE SET generation = max(generation, excluded.generation)";
     [
-        Statement::new(REVOKE_ALL, [namespace.into(), now.into()]),
-        Statement::new(SET_GENERATION, [namespace.into(), u64::from(generation).into()]),
+        Statement::new(revoke, [namespace.into(), now.into()]),
+        Statement::new(set_generation, [namespace.into(), u64::from(generation).into()]),
     ]
 }
 
 pub async fn load_generation(db: &dyn Database, namespace: &Namespace) -> Result<u32, DbError> {
-    let row = last_row(db, vec![Statement::new(SELECT_GENERATION, [namespace.into()])]).await?;
-    let generation = row.map(|row| Columns::new("namespaces", row).number("generation")).transpose()?;
+    let sql = "SELECT generation FROM namespaces WHERE namespace = ?1";
+    let row = find_last(db, "namespaces", of_namespace(namespace, [sql])).await?;
+    let generation = row.map(|mut c| c.number("generation")).transpose()?;
     Ok(u32::try_from(generation.unwrap_or(0)).unwrap_or(u32::MAX))
 }
 
-/// Returns the prefixes of the hashes of all tokens of devices, joined. Reads the index of the tokens only.
+/// Returns the prefixes of the hashes of all tokens of devices, joined. Reads the index of the tokens only, which has this column.
 pub async fn load_token_prefixes(db: &dyn Database) -> Result<String, DbError> {
-    read_last(db, "devices", vec![Statement::new(SELECT_TOKEN_PREFIXES, [])]).await?.text("prefixes")
+    let sql = "SELECT coalesce(group_concat(substr(token_hash, 1, 6), ''), '') AS prefixes FROM devices";
+    read_last(db, "devices", vec![Statement::new(sql, [])]).await?.text("prefixes")
 }
 
 pub async fn find_by_token(db: &dyn Database, token_hash: &str) -> Result<Option<DeviceState>, DbError> {
@@ -275,8 +240,7 @@ pub async fn find_by_id(db: &dyn Database, id: &str) -> Result<Option<DeviceStat
 }
 
 async fn find(db: &dyn Database, statement: Statement) -> Result<Option<DeviceState>, DbError> {
-    let Some(row) = last_row(db, vec![statement]).await? else { return Ok(None) };
-    let mut c = Columns::new("devices", row);
+    let Some(mut c) = find_last(db, "devices", vec![statement]).await? else { return Ok(None) };
     Ok(Some(DeviceState {
         id: c.text("id")?,
         namespace: c.parse("namespace", "a namespace", |namespace| Namespace::parse(&namespace))?,
@@ -288,7 +252,8 @@ async fn find(db: &dyn Database, statement: Statement) -> Result<Option<DeviceSt
 /// Returns a statement that records that a device was used, if the last record is old.
 pub fn record_use(device: &DeviceState, now: u64) -> Option<Statement> {
     let is_due = device.last_seen_at + LAST_SEEN_PRECISION_MS <= now;
-    is_due.then(|| Statement::new(SET_LAST_SEEN, [device.id.as_str().into(), now.into()]))
+    let sql = "UPDATE devices SET last_seen_at = max(last_seen_at, ?2) WHERE id = ?1";
+    is_due.then(|| Statement::new(sql, [device.id.as_str().into(), now.into()]))
 }
 
 fn delete_unusable_codes(selector: Value, now: u64) -> Statement {
@@ -324,8 +289,8 @@ pub async fn insert_pairing(
         ],
     );
     let select = Statement::new(SELECT_INSERTED, [code_hash.into(), namespace, selector.into()]);
-    let row = last_row(db, vec![delete_unusable_codes(selector.into(), now), insert, select]).await?;
-    let mut c = Columns::new("pairings", row.unwrap_or_default());
+    let statements = vec![delete_unusable_codes(selector.into(), now), insert, select];
+    let mut c = read_last(db, "pairings", statements).await?;
     let (is_inserted, pending) = (c.flag("inserted")?, c.number("pending")?);
     Ok(match is_inserted {
         true => Insertion::Done,
@@ -334,7 +299,6 @@ pub async fn insert_pairing(
     })
 }
 
-/// The decision of a user about a request.
 pub struct Decision<'a> {
     pub namespace: &'a Namespace,
     pub is_approved: bool,
@@ -359,16 +323,12 @@ pub async fn find_request(
         Statement::new(DECIDE, [selector.into(), code_hash.into(), namespace, is_approved, credential])
     }));
     statements.push(Statement::new(SELECT_REQUEST, [selector.into(), code_hash.into()]));
-    let row = last_row(db, statements).await?;
-    let request = |row| {
-        let mut c = Columns::new("pairings", row);
-        Ok(Request {
-            json: c.json("json")?,
-            is_approved: c.optional("is_approved", Columns::flag)?,
-            namespace: c.optional("namespace", Columns::text)?,
-        })
-    };
-    row.map(request).transpose()
+    let Some(mut c) = find_last(db, "pairings", statements).await? else { return Ok(None) };
+    Ok(Some(Request {
+        json: c.json("json")?,
+        is_approved: c.optional("is_approved", Columns::flag)?,
+        namespace: c.optional("namespace", Columns::text)?,
+    }))
 }
 
 /// Returns the device that has used a code, or JSON null while the code is unused. `None` for another id, and for a code that has expired or
@@ -380,16 +340,7 @@ pub async fn find_code_user(
     now: u64,
 ) -> Result<Option<Json>, DbError> {
     let select = Statement::new(SELECT_CODE_USER, [namespace.into(), device_id.into(), now.into()]);
-    let row = last_row(db, vec![select]).await?;
-    row.map(|row| Columns::new("devices", row).json("json")).transpose()
-}
-
-/// What a device presents to get its token.
-pub struct NewClaim<'a> {
-    pub claim_hash: &'a str,
-    pub token_hash: &'a str,
-    /// `None` for the secret of a request, which has the name and the kind of the device.
-    pub code: Option<ClaimedCode<'a>>,
+    find_last(db, "devices", vec![select]).await?.map(|mut c| c.json("json")).transpose()
 }
 
 /// The code that a device presents, with the name and the kind of the device.
@@ -400,22 +351,29 @@ pub struct ClaimedCode<'a> {
     pub kind: &'a str,
 }
 
-/// Claims the token of a device. One statement decides between concurrent claims.
-pub async fn claim(db: &dyn Database, claim: NewClaim<'_>, now: u64) -> Result<Claim, DbError> {
-    let NewClaim { claim_hash, token_hash, code } = claim;
+/// Claims the token of a device. `code`: `None` for the secret of a request, which has the name and the kind of the device. One
+/// statement decides between concurrent claims.
+pub async fn claim(
+    db: &dyn Database,
+    claim_hash: &str,
+    token_hash: &str,
+    code: Option<ClaimedCode<'_>>,
+    now: u64,
+) -> Result<Claim, DbError> {
     let selector = Value::from(code.as_ref().map(|code| code.selector));
     let (name, kind) = code.map(|code| (code.name, code.kind)).unzip();
-    let statements = vec![
+    let mut statements = vec![
         Statement::new(COUNT_WRONG_GUESS, [selector.clone(), claim_hash.into()]),
         delete_unusable_codes(selector, now),
-        Statement::new(DELETE_TOMBSTONES, [now.saturating_sub(TOMBSTONE_MS).into()]),
+        Statement::new("DELETE FROM devices WHERE revoked_at < ?1", [now.saturating_sub(TOMBSTONE_MS).into()]),
         Statement::new(CLAIM, [claim_hash.into(), token_hash.into(), MAX_DEVICES.into()]),
         Statement::new(INSERT_DEVICE, [token_hash.into(), name.into(), kind.into(), now.into()]),
         Statement::new(SELECT_CLAIMED, [token_hash.into()]),
         Statement::new(SELECT_CLAIM, [claim_hash.into()]),
     ];
-    let mut rows = last_rows(db, statements).await?;
-    let (remaining, device) = (rows.next_back().flatten(), rows.next_back().flatten());
+    let mut results = db.batch(&mut statements).await?;
+    let mut next_row = || results.pop()?.pop();
+    let (remaining, device) = (next_row(), next_row());
     if let Some(row) = device {
         let mut c = Columns::new("devices", row);
         return Ok(Claim::Device(c.json("json")?, c.text("namespace")?));

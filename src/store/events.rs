@@ -73,15 +73,9 @@ FROM json_each(?1) AS r JOIN messages AS m ON m.session_id = "#, history_of!("r.
     " AND m.seq = r.value ->> 1
 WHERE m.parts = 0");
 
-/// `?1`: namespace, `?2`: the largest last number to delete.
-const DELETE: &str = "DELETE FROM events WHERE namespace = ?1 AND last <= ?2";
-
 /// Selects the rows whose last number is above `?2` and at most `?3`, oldest first. `?1`: namespace.
 pub const SELECT: &str = "
 SELECT last, floor, events, bytes, body FROM events WHERE namespace = ?1 AND last > ?2 AND last <= ?3 ORDER BY last";
-
-/// The number of the last event, or NULL. `?1`: namespace.
-const SELECT_LAST: &str = "SELECT max(last) FROM events WHERE namespace = ?1";
 
 /// A row of the log: consecutive events.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,9 +174,8 @@ pub fn write_into_reusable_row(namespace: &Namespace, row: EventsRow, events: us
     [Statement::new(REPLACE_ANY, params), insert]
 }
 
-/// A statement that deletes the rows whose last number is at most `up_to`.
 pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
-    Statement::new(DELETE, [namespace.into(), up_to.into()])
+    Statement::new("DELETE FROM events WHERE namespace = ?1 AND last <= ?2", [namespace.into(), up_to.into()])
 }
 
 /// Loads the rows whose last number is above `after` and at most `up_to` (unlimited, if `None`), oldest first. References to
@@ -210,9 +203,8 @@ async fn resolve_references(
     if references.is_empty() {
         return Ok(rows);
     }
-    let references = serde_json::to_string(&references).unwrap_or_default();
     let mut events = HashMap::new();
-    for row in query(db, Statement::new(SELECT_MESSAGES, [Value::Text(references), namespace.into()])).await? {
+    for row in query(db, Statement::new(SELECT_MESSAGES, [Value::json(&references), namespace.into()])).await? {
         let mut c = Columns::new("messages", row);
         events.insert((c.text("session_id")?, c.number("seq")?), c.text("event")?);
     }
@@ -224,7 +216,8 @@ async fn resolve_references(
 
 /// Loads the number of the last event; `None` if the log is empty.
 pub async fn load_last_number(db: &dyn Database, namespace: &Namespace) -> Result<Option<u64>, DbError> {
-    read_last(db, "events", of_namespace(namespace, [SELECT_LAST])).await?.optional("max(last)", Columns::number)
+    let sql = "SELECT max(last) FROM events WHERE namespace = ?1";
+    read_last(db, "events", of_namespace(namespace, [sql])).await?.optional("max(last)", Columns::number)
 }
 
 fn from_row(row: Row) -> Result<EventsRow, DbError> {

@@ -16,13 +16,13 @@ FROM json_each(?1) WHERE true
 ON CONFLICT (session_id, local_id) DO UPDATE SET created_at = excluded.created_at, content = excluded.content";
 
 /// `?1`: JSON array of pairs of a session and a local id, `?2`: namespace.
-const DELETE: &str = "
+pub(super) const DELETE: &str = "
 DELETE FROM held_messages
 WHERE (session_id, local_id) IN (SELECT value ->> 0, value ->> 1 FROM json_each(?1))
   AND EXISTS (SELECT 1 FROM sessions WHERE id = session_id AND namespace = ?2)";
 
 /// `?1`: JSON array of session ids, `?2`: namespace.
-const DELETE_OF_SESSIONS: &str = "
+pub(super) const DELETE_OF_SESSIONS: &str = "
 DELETE FROM held_messages WHERE session_id IN (SELECT id FROM sessions
   WHERE id IN (SELECT value FROM json_each(?1)) AND +namespace = ?2)";
 
@@ -51,15 +51,6 @@ pub(super) fn upsert<'a>(bulk: &mut BulkStatements, messages: impl Iterator<Item
         texts: Vec::new(),
     };
     bulk.add_rows(UPSERT, messages.map(row));
-}
-
-/// Adds statements that delete the messages with these sessions and local ids.
-pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a (String, String)>) {
-    bulk.add_ids(DELETE, ids);
-}
-
-pub(super) fn delete_of_sessions<'a>(bulk: &mut BulkStatements, sessions: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(DELETE_OF_SESSIONS, sessions);
 }
 
 pub fn select(namespace: &Namespace, session: &str) -> Statement {

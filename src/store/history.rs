@@ -194,7 +194,6 @@ pub enum PageRange {
 pub struct Page {
     /// The messages as JSON texts, joined by commas.
     pub messages: String,
-    /// Whether further messages follow the page.
     pub has_more: bool,
     pub last_seq: Option<u64>,
     pub reservation: Option<Reservation>,

@@ -7,7 +7,6 @@ use super::columns::Columns;
 use super::{Database, DbError, Statement, Value, query};
 use crate::model::agent_state::MAX_CLOCK_DIFFERENCE_MS;
 use crate::model::inbox::{Item, Position, Subject};
-use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 
 /// Selects items after a position, in their order: at most `?6` items, of at most 500,000 bytes. `found` is the number of items without
@@ -58,7 +57,7 @@ pub async fn load(
     let (since, session, request) = after;
     let params: [Value; 7] = [
         namespace.into(),
-        Value::Text(Json::of(sessions).text().to_owned()),
+        Value::json(sessions),
         (*since).into(),
         session.as_str().into(),
         request.as_str().into(),

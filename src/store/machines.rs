@@ -1,9 +1,9 @@
 //! Machines: reading, writing and deleting them.
 
 use super::bulk::BulkStatements;
-use super::columns::{Columns, METADATA, RUNNER_STATE, read_owned};
+use super::columns::{Columns, METADATA, RUNNER_STATE};
 use super::values::{all_parts_exist, to_row};
-use super::{DbError, Found, Row, Statement};
+use super::{DbError, Row, Statement};
 use crate::model::machine::Machine;
 use crate::model::namespace::Namespace;
 
@@ -29,16 +29,13 @@ ON CONFLICT (id) DO UPDATE SET
   runner_state_parts = excluded.runner_state_parts");
 
 /// `?1`: JSON array of ids, `?2`: namespace.
-const DELETE: &str = "
-DELETE FROM machines WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
+pub(super) const DELETE: &str =
+    "DELETE FROM machines WHERE +namespace = ?2 AND id IN (SELECT value FROM json_each(?1))";
 
 const SELECT_ALL: &str = "
 SELECT id, seq, created_at, updated_at, active, active_at, metadata, metadata_version, metadata_parts,
   runner_state, runner_state_version, runner_state_parts
 FROM machines WHERE namespace = ?1";
-
-/// Whether a machine belongs to the namespace. Returns no row if the machine does not exist. `?1`: id, `?2`: namespace.
-const SELECT_OWNED: &str = "SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1";
 
 pub(super) fn upsert<'a>(bulk: &mut BulkStatements, machines: impl Iterator<Item = &'a Machine>) {
     let row = |m: &'a Machine| {
@@ -58,10 +55,6 @@ pub(super) fn upsert<'a>(bulk: &mut BulkStatements, machines: impl Iterator<Item
     bulk.add_rows(UPSERT, machines.map(row));
 }
 
-pub(super) fn delete<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(DELETE, ids);
-}
-
 pub fn select_all(namespace: &Namespace) -> Statement {
     Statement::new(SELECT_ALL, [namespace.into()])
 }
@@ -70,14 +63,10 @@ pub fn read_all(namespace: &Namespace, rows: Vec<Row>) -> Result<Vec<Machine>, D
     rows.into_iter().map(|row| from_row(namespace, row)).collect()
 }
 
-/// Selects whether a machine with this id exists, and whether it belongs to the namespace.
+/// Selects whether a machine with this id exists, and whether it belongs to the namespace, for
+/// [`read_owned`](super::columns::read_owned).
 pub fn select_owner(namespace: &Namespace, id: &str) -> Statement {
-    Statement::new(SELECT_OWNED, [id.into(), namespace.into()])
-}
-
-/// Reads the row of [`select_owner`].
-pub fn read_owner(rows: Vec<Row>) -> Result<Found<()>, DbError> {
-    read_owned("machines", rows)
+    Statement::new("SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1", [id.into(), namespace.into()])
 }
 
 fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {

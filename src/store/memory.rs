@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::DbError;
 use super::retry::Environment;
 use crate::limits::MEMORY_TIMEOUT_MS;
-use crate::memory_budget::read_queue::{ReadPlace, ReadQueue};
-use crate::memory_budget::{NamespaceBudget, Reservation};
+use crate::memory_budget::{NamespaceBudget, ReadPlace, ReadQueue, Reservation};
 
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;

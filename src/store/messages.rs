@@ -134,11 +134,9 @@ pub fn select_by_local_ids<'a>(
     namespace: &'a Namespace,
     pairs: &'a [(String, String)],
 ) -> impl Iterator<Item = Statement> + 'a {
-    pairs.chunks(MAX_LOCAL_ID_LOOKUPS).map(|pairs| {
-        // Pairs of texts always serialize.
-        let pairs = Value::Text(serde_json::to_string(pairs).unwrap_or_default());
-        Statement::new(SELECT_BY_LOCAL_IDS, [pairs, namespace.into()])
-    })
+    pairs
+        .chunks(MAX_LOCAL_ID_LOOKUPS)
+        .map(|pairs| Statement::new(SELECT_BY_LOCAL_IDS, [Value::json(pairs), namespace.into()]))
 }
 
 /// Reads the results of a batch with the statements of [`select_by_local_ids`] for `count` pairs. Returns the message of each pair.

@@ -42,8 +42,6 @@ pub mod watchdog;
 pub mod write_queue;
 pub mod wrong_tokens;
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
 use futures::future::{BoxFuture, ready};
 use serde::Serialize;
 use thiserror::Error;
@@ -58,6 +56,13 @@ pub enum Value {
     Null,
     Integer(i64),
     Text(String),
+}
+
+impl Value {
+    /// Returns a JSON text. Serialization fails only for maps with keys that are not strings, which no parameter has.
+    fn json<T: Serialize + ?Sized>(value: &T) -> Self {
+        Self::Text(serde_json::to_string(value).unwrap_or_default())
+    }
 }
 
 impl From<&str> for Value {
@@ -154,7 +159,6 @@ pub enum DbError {
         column: &'static str,
         /// A type with its article, such as `a text`.
         expected: &'static str,
-        /// A type with its article.
         found: &'static str,
     },
     /// The rows were not read, because the [memory budget](crate::memory_budget) has too few free bytes for them.
@@ -263,8 +267,4 @@ pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, 
 /// Creates a statement with the namespace as its only parameter from each text.
 fn of_namespace<const N: usize>(namespace: &Namespace, sql: [&'static str; N]) -> Vec<Statement> {
     sql.map(|sql| Statement::new(sql, [namespace.into()])).into()
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -10,7 +10,7 @@ use std::task::Poll;
 
 use futures::future::BoxFuture;
 
-use super::columns::{Columns, read_last};
+use super::columns::{Columns, find_last, read_last};
 use super::retry::Environment;
 use super::{Database, DbError, JoinedRows, Row, Statement, of_namespace, query};
 use crate::model::namespace::Namespace;
@@ -24,8 +24,6 @@ pub const DIRECTORY: DatabaseNumber = 1;
 /// How long a new namespace waits for the sizes of the databases, in milliseconds.
 const SIZE_TIMEOUT_MS: u64 = 2_000;
 
-const SELECT: &str = "SELECT database FROM namespace_places WHERE namespace = ?1";
-
 /// The place of a namespace, and whether the namespace has rows in the directory, because it existed before there were several databases.
 /// `?1`: namespace.
 const FIND: &str = "
@@ -33,26 +31,11 @@ SELECT (SELECT database FROM namespace_places WHERE namespace = ?1) AS database,
   EXISTS (SELECT 1 FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1))
   OR EXISTS (SELECT 1 FROM machines WHERE namespace = ?1) OR EXISTS (SELECT 1 FROM value_parts WHERE namespace = ?1) AS has_rows";
 
-const INSERT: &str = "INSERT INTO namespace_places (namespace, database) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
-
 /// Returns the key of the fence around the tables of access. The namespace itself is the key of the fence around its rows, which may be
 /// in the same database.
 pub fn access_key(namespace: &Namespace) -> String {
     format!("/{namespace}")
 }
-
-/// Each namespace that has written rows has a fence. A key with `/` is that of a namespace's access.
-const COUNT: &str = "SELECT count(*) AS namespaces FROM fences
-WHERE namespace NOT GLOB '/*' AND namespace NOT IN (SELECT namespace FROM moved_namespaces)";
-
-const UPSERT: &str = "INSERT INTO namespace_places (namespace, database) VALUES (?1, ?2)
-ON CONFLICT (namespace) DO UPDATE SET database = excluded.database";
-
-const DELETE: &str = "DELETE FROM namespace_places WHERE namespace = ?1";
-
-const INSERT_MARK: &str = "INSERT INTO moved_namespaces (namespace) VALUES (?1) ON CONFLICT DO NOTHING";
-
-const DELETE_MARK: &str = "DELETE FROM moved_namespaces WHERE namespace = ?1";
 
 pub struct Databases {
     /// In the order of their numbers. Not empty.
@@ -139,25 +122,35 @@ impl Databases {
 
 /// Returns the place of a namespace; `None` if it has none yet.
 pub async fn find(directory: &dyn Database, namespace: &Namespace) -> Result<Option<DatabaseNumber>, DbError> {
-    let row = query(directory, Statement::new(SELECT, [namespace.into()])).await?.pop();
-    row.map(|row| Columns::new("namespace_places", row).number("database")).transpose()
+    let sql = "SELECT database FROM namespace_places WHERE namespace = ?1";
+    let place = find_last(directory, "namespace_places", of_namespace(namespace, [sql])).await?;
+    place.map(|mut c| c.number("database")).transpose()
 }
 
 pub async fn count_namespaces(db: &dyn Database) -> Result<u64, DbError> {
-    read_last(db, "fences", vec![Statement::new(COUNT, [])]).await?.number("namespaces")
+    // Each namespace that has written rows has a fence. A key with `/` is that of a namespace's access.
+    let sql = "SELECT count(*) AS namespaces FROM fences
+WHERE namespace NOT GLOB '/*' AND namespace NOT IN (SELECT namespace FROM moved_namespaces)";
+    read_last(db, "fences", vec![Statement::new(sql, [])]).await?.number("namespaces")
 }
 
 pub async fn set(directory: &dyn Database, namespace: &Namespace, number: DatabaseNumber) -> Result<(), DbError> {
-    query(directory, Statement::new(UPSERT, [namespace.into(), number.into()])).await.map(drop)
+    let sql = "INSERT INTO namespace_places (namespace, database) VALUES (?1, ?2)
+ON CONFLICT (namespace) DO UPDATE SET database = excluded.database";
+    query(directory, Statement::new(sql, [namespace.into(), number.into()])).await.map(drop)
 }
 
 pub async fn forget(directory: &dyn Database, namespace: &Namespace) -> Result<(), DbError> {
-    query(directory, Statement::new(DELETE, [namespace.into()])).await.map(drop)
+    let sql = "DELETE FROM namespace_places WHERE namespace = ?1";
+    query(directory, Statement::new(sql, [namespace.into()])).await.map(drop)
 }
 
 /// Records in `db` whether the namespace has moved to another database. If it has moved, workers read no messages in `db`.
 pub async fn mark_moved(db: &dyn Database, namespace: &Namespace, has_moved: bool) -> Result<(), DbError> {
-    let sql = if has_moved { INSERT_MARK } else { DELETE_MARK };
+    let sql = match has_moved {
+        true => "INSERT INTO moved_namespaces (namespace) VALUES (?1) ON CONFLICT DO NOTHING",
+        false => "DELETE FROM moved_namespaces WHERE namespace = ?1",
+    };
     query(db, Statement::new(sql, [namespace.into()])).await.map(drop)
 }
 
@@ -205,8 +198,9 @@ impl Placed {
                 (Some(number), _) => (number, false),
                 (None, has_rows) => {
                     let number = if has_rows { DIRECTORY } else { self.databases.emptiest(&*self.environment).await? };
-                    let insert = Statement::new(INSERT, [namespace.into(), number.into()]);
-                    directory.batch(&mut vec![insert]).await?;
+                    let sql =
+                        "INSERT INTO namespace_places (namespace, database) VALUES (?1, ?2) ON CONFLICT DO NOTHING";
+                    query(directory, Statement::new(sql, [namespace.into(), number.into()])).await?;
                     let found = find(directory, namespace).await?.unwrap_or(number);
                     (found, found == number)
                 }

@@ -23,19 +23,6 @@ const TRIM: &str = "
 DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint NOT IN (
   SELECT endpoint FROM push_subscriptions WHERE namespace = ?1 ORDER BY created_at DESC, endpoint DESC LIMIT ?2)";
 
-/// `?1`: namespace, `?2`: JSON array of endpoints.
-const DELETE: &str =
-    "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
-
-/// Sets the access secret of the subscriptions that earlier versions wrote without an access secret. `?1`: namespace, `?2`: id of the
-/// access secret.
-const SET_MISSING_SECRET: &str = "
-UPDATE push_subscriptions SET secret = ?2 WHERE namespace = ?1 AND secret IS NULL AND token_device IS NULL";
-
-const DELETE_OF_DEVICE: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND token_device = ?2";
-
-const DELETE_ALL: &str = "DELETE FROM push_subscriptions WHERE namespace = ?1";
-
 /// The push subscription of a browser (RFC 8030, RFC 8291).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PushSubscription {
@@ -85,22 +72,24 @@ pub fn upsert(namespace: &Namespace, s: &PushSubscription, credential: Value, no
 }
 
 pub fn delete(namespace: &Namespace, endpoints: &[String]) -> Statement {
-    let endpoints = serde_json::to_string(endpoints).unwrap_or_default();
-    Statement::new(DELETE, [namespace.into(), Value::Text(endpoints)])
+    let sql = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND endpoint IN (SELECT value FROM json_each(?2))";
+    Statement::new(sql, [namespace.into(), Value::json(endpoints)])
 }
 
 /// A statement that sets the access secret of the subscriptions that earlier versions wrote without an access secret.
 pub fn set_missing_secret(namespace: &Namespace, secret: &str) -> Statement {
-    Statement::new(SET_MISSING_SECRET, [namespace.into(), secret.into()])
+    let sql = "
+UPDATE push_subscriptions SET secret = ?2 WHERE namespace = ?1 AND secret IS NULL AND token_device IS NULL";
+    Statement::new(sql, [namespace.into(), secret.into()])
 }
 
-/// A statement that deletes the subscriptions that the token of a device made.
 pub fn delete_of_device(namespace: &Namespace, id: &str) -> Statement {
-    Statement::new(DELETE_OF_DEVICE, [namespace.into(), id.into()])
+    let sql = "DELETE FROM push_subscriptions WHERE namespace = ?1 AND token_device = ?2";
+    Statement::new(sql, [namespace.into(), id.into()])
 }
 
 pub fn delete_all(namespace: &Namespace) -> Statement {
-    Statement::new(DELETE_ALL, [namespace.into()])
+    Statement::new("DELETE FROM push_subscriptions WHERE namespace = ?1", [namespace.into()])
 }
 
 fn from_row(row: Row) -> Result<PushSubscription, DbError> {

@@ -55,10 +55,6 @@ const SELECT_COPIES: &str = concat!(
     ", ltrim(s.namespace, '/') <> ?1 FROM sessions AS s WHERE s.id IN (SELECT value FROM json_each(?2))"
 );
 
-const COUNT_AFTER: &str = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '//' || ?1) AND id > ?2";
-
-const SELECT_SESSION: &str = "SELECT * FROM sessions WHERE id = ?1 AND namespace IN (?2, '//' || ?2)";
-
 macro_rules! params {
     ($($(#[$_meta:meta])* $_column:ident: $_:ty),*) => { concat!($(params!(@ $_column)),*) };
     (@ $_column:ident) => { ", ?" };
@@ -91,12 +87,6 @@ const DELETE_MESSAGES: [&str; 2] = [
     "SELECT 1 FROM messages WHERE session_id = ?1 AND seq < ?2 LIMIT 1",
 ];
 
-const SELECT_MACHINE_IDS: &str = "SELECT coalesce(json_group_array(id), '[]') FROM machines WHERE namespace = ?1";
-
-/// A machine of another namespace. `?1`: namespace, `?2`: JSON array of ids.
-const SELECT_FOREIGN_MACHINE: &str =
-    "SELECT id FROM machines WHERE id IN (SELECT value FROM json_each(?2)) AND namespace <> ?1 LIMIT 1";
-
 /// Turns sessions of an earlier copy into tombstones. `?1`: namespace.
 const HIDE_SESSIONS: [&str; 2] = [
     "UPDATE sessions SET namespace = '/' || ?1, tag = id
@@ -124,7 +114,6 @@ pub struct Copy<'a> {
 pub struct CopiedPage {
     /// The id of the last session that has the same rows in both databases now.
     pub last: String,
-    /// Whether rows differed.
     pub has_changed: bool,
     /// The id of a session that another namespace has in the target database. If there is one, nothing was copied.
     pub foreign: Option<String>,
@@ -148,9 +137,12 @@ fn text(row: &Row, column: usize) -> &str {
 impl Copy<'_> {
     /// Returns the id of a machine of this namespace that another namespace has in the target database.
     pub async fn find_foreign_machine(&self) -> Result<Option<String>, DbError> {
-        let ids = query(self.from, Statement::new(SELECT_MACHINE_IDS, [self.namespace.into()])).await?.pop();
+        let select_ids = "SELECT coalesce(json_group_array(id), '[]') FROM machines WHERE namespace = ?1";
+        let ids = query(self.from, Statement::new(select_ids, [self.namespace.into()])).await?.pop();
         let ids = ids.and_then(|mut row| row.pop()).unwrap_or(Value::Null);
-        let foreign = query(self.to, Statement::new(SELECT_FOREIGN_MACHINE, [self.namespace.into(), ids])).await?.pop();
+        let select_foreign =
+            "SELECT id FROM machines WHERE id IN (SELECT value FROM json_each(?2)) AND namespace <> ?1 LIMIT 1";
+        let foreign = query(self.to, Statement::new(select_foreign, [self.namespace.into(), ids])).await?.pop();
         Ok(foreign.map(|row| text(&row, 0).to_owned()))
     }
 
@@ -161,7 +153,8 @@ impl Copy<'_> {
 
     /// Counts the sessions of the namespace whose ids follow `id`, in the database that it leaves.
     pub async fn sessions_after(&self, id: &str) -> Result<u64, DbError> {
-        let count = vec![Statement::new(COUNT_AFTER, [self.namespace.into(), id.into()])];
+        let sql = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '//' || ?1) AND id > ?2";
+        let count = vec![Statement::new(sql, [self.namespace.into(), id.into()])];
         read_last(self.from, "sessions", count).await?.number("sessions")
     }
 
@@ -191,8 +184,8 @@ impl Copy<'_> {
             return Ok(None);
         }
         let ids: Vec<&str> = sessions.iter().map(|row| text(row, 0)).collect();
-        let ids = Value::Text(serde_json::to_string(&ids).unwrap_or_default());
-        let copies = query(self.to, Statement::new(SELECT_COPIES, [self.namespace.into(), ids])).await?;
+        let select = Statement::new(SELECT_COPIES, [self.namespace.into(), Value::json(&ids)]);
+        let copies = query(self.to, select).await?;
         let foreign = copies.iter().find(|copy| copy.last() == Some(&Value::Integer(1)));
         let foreign = foreign.map(|copy| text(copy, 0).to_owned());
         let mut page = CopiedPage { last: after.to_owned(), has_changed: false, foreign };
@@ -263,8 +256,8 @@ impl Copy<'_> {
 
     /// Returns the row of a session as a tombstone; `None` if the session does not exist.
     async fn read_tombstone(&self, id: &str) -> Result<Option<Row>, DbError> {
-        let mut found =
-            query(self.from, Statement::new(SELECT_SESSION, [id.into(), self.namespace.into()])).await?.pop();
+        let sql = "SELECT * FROM sessions WHERE id = ?1 AND namespace IN (?2, '//' || ?2)";
+        let mut found = query(self.from, Statement::new(sql, [id.into(), self.namespace.into()])).await?.pop();
         if let Some([_, namespace, tag, ..]) = found.as_deref_mut() {
             *namespace = Value::Text(format!("/{}", self.namespace));
             *tag = id.into();

@@ -24,7 +24,8 @@ WHERE ", $condition)
 }
 
 /// `?1`: JSON array of ids, `?2`: namespace.
-const CREATE_TOMBSTONES: &str = create_tombstones!("+namespace = ?2 AND id IN (SELECT value FROM json_each(?1))");
+pub(super) const CREATE_TOMBSTONES: &str =
+    create_tombstones!("+namespace = ?2 AND id IN (SELECT value FROM json_each(?1))");
 
 /// Deletes some sessions of a namespace. `?1`: namespace.
 const DELETE_SOME_SESSIONS: &str = create_tombstones!("id IN (SELECT id FROM sessions WHERE namespace = ?1 LIMIT 40)");
@@ -132,11 +133,6 @@ const END_MERGE: [&str; 8] = [
   agent_state = NULL, todos = NULL, metadata_parts = NULL, agent_state_parts = NULL WHERE id = ?1 AND ", both_exist!()),
 ];
 
-/// Adds statements that turn the rows of deleted sessions into tombstones.
-pub(super) fn create_tombstones<'a>(bulk: &mut BulkStatements, ids: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(CREATE_TOMBSTONES, ids);
-}
-
 /// Deletes a part of the messages and completed requests of deleted sessions. Returns whether any deleted session remains.
 pub async fn sweep(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
     read_last(db, "sessions", of_namespace(namespace, SWEEP)).await?.flag("remain")
@@ -207,14 +203,10 @@ const DELETE_ACCESS: [&str; 3] = [
     "DELETE FROM pairings WHERE namespace = ?1",
 ];
 
-const DELETE_FENCE: &str = "DELETE FROM fences WHERE namespace = ?1";
-const SELECT_FENCE: &str = "SELECT 1 FROM fences WHERE namespace = ?1";
-
-const COUNT_SESSIONS: &str = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1)";
-
 /// Counts the sessions, also deleted and merged ones.
 pub async fn count_sessions(db: &dyn Database, namespace: &Namespace) -> Result<u64, DbError> {
-    read_last(db, "sessions", of_namespace(namespace, [COUNT_SESSIONS])).await?.number("sessions")
+    let sql = "SELECT count(*) AS sessions FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1)";
+    read_last(db, "sessions", of_namespace(namespace, [sql])).await?.number("sessions")
 }
 
 /// Deletes a part of the rows of a namespace: a part of the messages of one session, and a part of each other table. Returns whether
@@ -233,8 +225,8 @@ pub async fn delete_access(access: &dyn Database, namespace: &Namespace) -> Resu
 /// repeated.
 pub async fn delete_fence(db: &dyn Database, key: &str) -> Result<(), DbError> {
     let statement = |sql| Statement::new(sql, [key.into()]);
-    while !query(db, statement(SELECT_FENCE)).await?.is_empty() {
-        db.batch(&mut vec![statement(DELETE_FENCE)]).await?;
+    while !query(db, statement("SELECT 1 FROM fences WHERE namespace = ?1")).await?.is_empty() {
+        query(db, statement("DELETE FROM fences WHERE namespace = ?1")).await?;
     }
     Ok(())
 }

@@ -101,8 +101,7 @@ pub async fn delete_expired(db: &dyn Database, namespace: &Namespace, cutoff: u6
     if expired.is_empty() {
         return Ok(false);
     }
-    // Pairs of a text and a number always serialize.
-    let expired = Value::Text(serde_json::to_string(&expired).unwrap_or_default());
+    let expired = Value::json(&expired);
     let statement = |sql| Statement::new(sql, [expired.clone(), namespace.into(), cutoff.into()]);
     db.batch(&mut DELETE_EXPIRED.map(statement).into()).await?;
     Ok(true)

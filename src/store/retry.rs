@@ -9,9 +9,10 @@ use std::sync::Mutex;
 
 use futures::future::BoxFuture;
 
-use super::{Database, DbError, JoinedRows, Row, Statement, lock};
+use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS};
 use crate::log::{Level, LogLine};
+use crate::memory_budget::lock;
 
 /// The longest pause between two attempts of a query, in milliseconds. After a stall, requests continue within this time.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
@@ -24,7 +25,6 @@ const FIRST_DB_PAUSE_MS: u64 = 100;
 pub trait Environment: Send + Sync {
     /// Returns the Unix time in milliseconds.
     fn now(&self) -> u64;
-    /// Resolves after a time.
     fn sleep(&self, ms: u64) -> BoxFuture<'static, ()>;
     /// Returns a random byte for jitter: hubs that lose the database at the same time must not repeat their batches at the same time.
     fn random(&self) -> u8;
@@ -39,7 +39,6 @@ pub trait Environment: Send + Sync {
     fn log(&self, line: LogLine);
 }
 
-/// A database whose batches are retried.
 pub struct Retrying<D> {
     db: D,
     environment: Box<dyn Environment>,

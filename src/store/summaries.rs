@@ -4,7 +4,6 @@ use super::columns::Columns;
 use super::held_messages::held_messages_count;
 use super::sessions::{last_message_at, names, read_listed_columns, small_columns};
 use super::{Database, DbError, Row, Statement, Value, query};
-use crate::model::json::Json;
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 use crate::model::settings::settings;
@@ -90,10 +89,7 @@ pub async fn load(db: &dyn Database, namespace: &Namespace, selection: &Selectio
             let limit = MAX_LISTED_SESSIONS as u64;
             (Statement::new(SELECT_AFTER, [namespace.into(), tag.as_str().into(), limit.into()]), MAX_LISTED_SESSIONS)
         }
-        Selection::Ids(ids) => (
-            Statement::new(SELECT_BY_IDS, [namespace.into(), Value::Text(Json::of(ids).text().to_owned())]),
-            usize::MAX,
-        ),
+        Selection::Ids(ids) => (Statement::new(SELECT_BY_IDS, [namespace.into(), Value::json(ids)]), usize::MAX),
     };
     let rows = query(db, statement).await?;
     let count = rows.len();
@@ -115,7 +111,7 @@ pub async fn load(db: &dyn Database, namespace: &Namespace, selection: &Selectio
             metadata: texts.map(to_metadata),
             todo_progress: total.map(|total| Progress { completed, total }),
             pending_requests_count,
-            ..SummaryFields::of(&session)
+            session,
         });
     }
     Ok(read)

@@ -1,7 +1,7 @@
 //! Values (metadata, agent state, runner state) larger than a row. The row of the session or machine holds the fields that the hub
 //! itself reads, and a name. The parts of the whole text are stored under this name, in the column `whole`.
 
-use super::bulk::{BulkRow, BulkStatements};
+use super::bulk::BulkRow;
 use super::columns::ValueColumns;
 use super::{Database, DbError, Statement, parts};
 use crate::model::json::Json;
@@ -27,7 +27,7 @@ ON CONFLICT (namespace, owner, whole, part) DO UPDATE SET content = excluded.con
 
 /// Deletes parts that no row refers to: their value was replaced or never written, or their owner was deleted.
 /// `?1`: JSON array of ids of sessions and machines, `?2`: namespace.
-const DELETE_UNREACHABLE_PARTS: &str = "
+pub(super) const DELETE_UNREACHABLE_PARTS: &str = "
 DELETE FROM value_parts
 WHERE namespace = ?2 AND owner IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM sessions WHERE id = owner AND namespace = ?2
@@ -85,10 +85,6 @@ pub fn write_parts<'a>(
     let owners = values.iter().map(|value| value.owner.as_str());
     let rows = values.iter().flat_map(|v| parts::rows(&v.owner, v.large.to_string().into(), v.value.text(), 1));
     parts::build_transactions(namespace, (DELETE_UNREACHABLE_PARTS, owners), (UPSERT_PARTS, rows))
-}
-
-pub(super) fn delete_unreachable_parts<'a>(bulk: &mut BulkStatements, owners: impl Iterator<Item = &'a str>) {
-    bulk.add_ids(DELETE_UNREACHABLE_PARTS, owners);
 }
 
 /// Appends a large value to a text. Returns `false` if some parts are missing, because another value has replaced this value.

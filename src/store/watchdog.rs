@@ -11,8 +11,9 @@ use futures::future::{BoxFuture, Either, select};
 
 use super::fence::is_read_only;
 use super::retry::Environment;
-use super::{Database, DbError, JoinedRows, Row, Statement, lock};
+use super::{Database, DbError, JoinedRows, Row, Statement};
 use crate::limits::{DB_RETRY_PERIOD_MS, DB_TIMEOUT_MS};
+use crate::memory_budget::lock;
 
 /// The time without a result after which a query is lost if the database has answered a later query, in milliseconds.
 pub const DB_SILENCE_MS: u64 = 2_000;

@@ -322,7 +322,6 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         Some(receiver)
     }
 
-    /// Releases the exclusive lock.
     pub fn unlock(&mut self) {
         self.lock = Lock::Free;
     }
@@ -420,21 +419,23 @@ impl<B> Queue<B> {
         };
         let changed_machines = self.machines.iter().filter_map(|id| cache.machine(id));
         let mut bulk = BulkStatements::new(namespace);
-        let without_held = self.sessions_without_held.iter().chain(&self.deleted_sessions);
-        held_messages::delete_of_sessions(&mut bulk, without_held.map(String::as_str));
-        held_messages::delete(&mut bulk, self.deleted_held_messages.iter());
-        removals::create_tombstones(&mut bulk, self.deleted_sessions.iter().map(String::as_str));
+        bulk.add_ids(
+            held_messages::DELETE_OF_SESSIONS,
+            self.sessions_without_held.iter().chain(&self.deleted_sessions),
+        );
+        bulk.add_ids(held_messages::DELETE, self.deleted_held_messages.iter());
+        bulk.add_ids(removals::CREATE_TOMBSTONES, self.deleted_sessions.iter());
         sessions::upsert(&mut bulk, changed_sessions(SessionColumns::All));
         sessions::update_small_columns(&mut bulk, changed_sessions(SessionColumns::Small));
         messages::insert(&mut bulk, self.messages.iter());
         held_messages::upsert(&mut bulk, self.held_messages.iter());
         completed_requests::upsert(&mut bulk, self.completed_requests.iter());
-        completed_requests::trim(&mut bulk, self.sessions_to_trim.iter().map(String::as_str));
-        machines::delete(&mut bulk, self.deleted_machines.iter().map(String::as_str));
+        bulk.add_ids(completed_requests::TRIM, self.sessions_to_trim.iter());
+        bulk.add_ids(machines::DELETE, self.deleted_machines.iter());
         machines::upsert(&mut bulk, changed_machines);
         let owners =
             self.owners_with_replaced_values.iter().chain(&self.deleted_sessions).chain(&self.deleted_machines);
-        values::delete_unreachable_parts(&mut bulk, owners.map(String::as_str));
+        bulk.add_ids(values::DELETE_UNREACHABLE_PARTS, owners);
         bulk.statements
     }
 }

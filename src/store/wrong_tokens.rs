@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use super::devices::{TOKEN_PREFIX_LEN, load_token_prefixes};
-use super::{Database, DbError, lock};
+use super::{Database, DbError};
+use crate::memory_budget::lock;
 
 /// How many wrong tokens a client address may try within [`PERIOD_MS`].
 const MAX_WRONG_TOKENS: u32 = 100;

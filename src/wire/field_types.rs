@@ -9,7 +9,9 @@ use std::marker::PhantomData;
 
 use serde::Deserialize;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{Deserializer, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor};
+use serde::de::{
+    Deserializer, Error, Expected, IgnoredAny, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
+};
 
 use crate::limits::MAX_ECHO_CHARS;
 use crate::model::json::to_whole;
@@ -46,7 +48,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Keyword<T> {
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a string")
             }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
+            fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
                 T::deserialize(truncate(text, MAX_ECHO_CHARS).into_deserializer())
             }
         }
@@ -56,146 +58,88 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Keyword<T> {
 
 /// Deserializes a number or boolean (`deserialize_with`).
 pub fn scalar<'de, D: Deserializer<'de>, T: Scalar>(deserializer: D) -> Result<T, D::Error> {
-    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, nullable: false })?;
-    T::of(&value).ok_or_else(|| value.type_error(T::KIND))
+    // Without `nullable`, null is an error.
+    let value = deserializer.deserialize_any(ScalarVisitor { is_bool: T::IS_BOOL, nullable: false })?;
+    Ok(T::of(value.unwrap_or_default()))
 }
 
 /// Like [`scalar`], for a field that may be absent (with `default`) or null.
 pub fn optional_scalar<'de, D: Deserializer<'de>, T: Scalar>(deserializer: D) -> Result<Option<T>, D::Error> {
-    let value = deserializer.deserialize_any(ScalarVisitor { kind: T::KIND, nullable: true })?;
-    Ok(T::of(&value))
+    let value = deserializer.deserialize_any(ScalarVisitor { is_bool: T::IS_BOOL, nullable: true })?;
+    Ok(value.map(T::of))
 }
 
 /// A type that [`scalar`] deserializes.
 pub trait Scalar: Sized {
-    const KIND: ScalarKind;
-    /// Returns `None` for a value of another kind.
-    fn of(value: &AnyValue) -> Option<Self>;
-}
-
-#[derive(Clone, Copy)]
-pub enum ScalarKind {
-    Bool,
-    Unsigned,
+    const IS_BOOL: bool;
+    /// Converts the value of a [`ScalarVisitor`].
+    fn of(value: u64) -> Self;
 }
 
 impl Scalar for bool {
-    const KIND: ScalarKind = ScalarKind::Bool;
-    fn of(value: &AnyValue) -> Option<Self> {
-        match value {
-            AnyValue::Bool(value) => Some(*value),
-            _ => None,
-        }
+    const IS_BOOL: bool = true;
+    fn of(value: u64) -> Self {
+        value == 1
     }
 }
 
 impl Scalar for u64 {
-    const KIND: ScalarKind = ScalarKind::Unsigned;
-    fn of(value: &AnyValue) -> Option<Self> {
-        match value {
-            AnyValue::Unsigned(value) => Some(*value),
-            AnyValue::Float(value) => to_whole(*value),
-            _ => None,
-        }
+    const IS_BOOL: bool = false;
+    fn of(value: u64) -> Self {
+        value
     }
 }
 
-/// A JSON value without the content of arrays, objects and long strings.
-pub enum AnyValue {
-    Null,
-    Bool(bool),
-    Unsigned(u64),
-    /// A negative integer.
-    Signed(i64),
-    Float(f64),
-    /// Truncated.
-    String(String),
-    Array,
-    Object,
-}
-
-impl AnyValue {
-    #[cold]
-    fn type_error<E: serde::de::Error>(&self, kind: ScalarKind) -> E {
-        let found = match self {
-            Self::Null => Unexpected::Unit,
-            Self::Bool(value) => Unexpected::Bool(*value),
-            Self::Unsigned(value) => Unexpected::Unsigned(*value),
-            Self::Signed(value) => Unexpected::Signed(*value),
-            Self::Float(value) => Unexpected::Float(*value),
-            Self::String(text) => Unexpected::Str(text),
-            Self::Array => Unexpected::Seq,
-            Self::Object => Unexpected::Map,
-        };
-        let expected = match kind {
-            ScalarKind::Bool => "a boolean",
-            ScalarKind::Unsigned => "u64",
-        };
-        E::invalid_type(found, &expected)
-    }
-}
-
-/// Deserializes a value of one kind. Not generic over the type, so that it is compiled once. The visitor itself rejects other
-/// values, because `serde_json` adds the position only to errors of a visitor.
+/// Deserializes null, a number, or a boolean as 0 or 1. Not generic over the type, so that it is compiled once.
+/// The visitor itself rejects other values, because `serde_json` adds the position only to errors of a visitor.
 struct ScalarVisitor {
-    kind: ScalarKind,
+    is_bool: bool,
     nullable: bool,
 }
 
-impl ScalarVisitor {
-    fn check<E: serde::de::Error>(&self, value: AnyValue) -> Result<AnyValue, E> {
-        let fits = match self.kind {
-            ScalarKind::Bool => bool::of(&value).is_some(),
-            ScalarKind::Unsigned => u64::of(&value).is_some(),
-        };
-        let is_valid = fits || (self.nullable && matches!(value, AnyValue::Null));
-        if is_valid { Ok(value) } else { Err(value.type_error(self.kind)) }
+impl<'de> Visitor<'de> for ScalarVisitor {
+    type Value = Option<u64>;
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if self.is_bool { "a boolean" } else { "u64" })
+    }
+    fn visit_unit<E: Error>(self) -> Result<Option<u64>, E> {
+        if self.nullable { Ok(None) } else { Err(E::invalid_type(Unexpected::Unit, &self)) }
+    }
+    fn visit_bool<E: Error>(self, value: bool) -> Result<Option<u64>, E> {
+        if self.is_bool { Ok(Some(value.into())) } else { Err(E::invalid_type(Unexpected::Bool(value), &self)) }
+    }
+    fn visit_u64<E: Error>(self, value: u64) -> Result<Option<u64>, E> {
+        if self.is_bool { Err(E::invalid_type(Unexpected::Unsigned(value), &self)) } else { Ok(Some(value)) }
+    }
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Option<u64>, E> {
+        let whole = to_whole(value).filter(|_| !self.is_bool);
+        whole.map(Some).ok_or_else(|| E::invalid_type(Unexpected::Float(value), &self))
+    }
+    fn visit_str<E: Error>(self, text: &str) -> Result<Option<u64>, E> {
+        reject_text(text, &self)
+    }
+    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<Option<u64>, A::Error> {
+        reject_array(array, &self)
+    }
+    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Option<u64>, A::Error> {
+        reject_object(object, &self)
     }
 }
 
-impl<'de> Visitor<'de> for ScalarVisitor {
-    type Value = AnyValue;
-    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("a number or boolean")
-    }
-    fn visit_unit<E: serde::de::Error>(self) -> Result<AnyValue, E> {
-        self.check(AnyValue::Null)
-    }
-    fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<AnyValue, E> {
-        self.check(AnyValue::Bool(value))
-    }
-    fn visit_u64<E: serde::de::Error>(self, value: u64) -> Result<AnyValue, E> {
-        self.check(AnyValue::Unsigned(value))
-    }
-    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<AnyValue, E> {
-        self.check(AnyValue::Signed(value))
-    }
-    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<AnyValue, E> {
-        self.check(AnyValue::Float(value))
-    }
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<AnyValue, E> {
-        self.check(AnyValue::String(truncate(text, MAX_ECHO_CHARS).into_owned()))
-    }
-    fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<AnyValue, A::Error> {
-        skip_array(array)?;
-        self.check(AnyValue::Array)
-    }
-    fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<AnyValue, A::Error> {
-        skip_object(object)?;
-        self.check(AnyValue::Object)
-    }
+fn reject_text<T, E: Error>(text: &str, expected: &dyn Expected) -> Result<T, E> {
+    Err(E::invalid_type(Unexpected::Str(&truncate(text, MAX_ECHO_CHARS)), expected))
 }
 
 // Before a type error, the rest of the value is skipped, so that the position of the error is the end of the value.
 
-fn skip_array<'de, A: SeqAccess<'de>>(mut array: A) -> Result<(), A::Error> {
+fn reject_array<'de, T, A: SeqAccess<'de>>(mut array: A, expected: &dyn Expected) -> Result<T, A::Error> {
     while array.next_element::<IgnoredAny>()?.is_some() {}
-    Ok(())
+    Err(Error::invalid_type(Unexpected::Seq, expected))
 }
 
-fn skip_object<'de, A: MapAccess<'de>>(mut object: A) -> Result<(), A::Error> {
+fn reject_object<'de, T, A: MapAccess<'de>>(mut object: A, expected: &dyn Expected) -> Result<T, A::Error> {
     while object.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-    Ok(())
+    Err(Error::invalid_type(Unexpected::Map, expected))
 }
 
 pub struct List<T>(pub Vec<T>);
@@ -208,8 +152,8 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
             fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.write_str("a sequence")
             }
-            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Vec<T>, E> {
-                Err(E::invalid_type(Unexpected::Str(&truncate(text, MAX_ECHO_CHARS)), &self))
+            fn visit_str<E: Error>(self, text: &str) -> Result<Vec<T>, E> {
+                reject_text(text, &self)
             }
             fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<T>, A::Error> {
                 let mut items = Vec::new();
@@ -219,8 +163,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for List<T> {
                 Ok(items)
             }
             fn visit_map<A: MapAccess<'de>>(self, object: A) -> Result<Vec<T>, A::Error> {
-                skip_object(object)?;
-                Err(serde::de::Error::invalid_type(Unexpected::Map, &self))
+                reject_object(object, &self)
             }
         }
         deserializer.deserialize_any(Items(PhantomData)).map(Self)
@@ -252,12 +195,11 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Members<T> {
     fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("an object")
     }
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<T, E> {
-        Err(E::invalid_type(Unexpected::Str(&truncate(text, MAX_ECHO_CHARS)), &self))
+    fn visit_str<E: Error>(self, text: &str) -> Result<T, E> {
+        reject_text(text, &self)
     }
     fn visit_seq<A: SeqAccess<'de>>(self, array: A) -> Result<T, A::Error> {
-        skip_array(array)?;
-        Err(serde::de::Error::invalid_type(Unexpected::Seq, &self))
+        reject_array(array, &self)
     }
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<T, A::Error> {
         T::deserialize(MapAccessDeserializer::new(map))

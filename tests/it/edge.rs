@@ -4,6 +4,7 @@ use crate::support::SECRET;
 use crate::support::prelude::*;
 use crate::support::worker_edge::{edge, edge_with_db, head, object_namespace, respond, route, sign_in, with_token};
 use session_gateway_hub::http::authentication::rate_limit_key;
+use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, longest_body_time_ms, split_url};
 
 const UPGRADE: &str = "EIO=4&transport=websocket";
@@ -159,11 +160,14 @@ async fn a_preflight_needs_no_token_and_allows_only_listed_origins() {
         assert_eq!(respond(&edge, &head("OPTIONS", path)).await.status, 204, "{path}");
     }
     let headers = edge.cors.headers(Some("https://console.example"), "hub.example", true);
-    assert_eq!(headers["access-control-allow-origin"], "https://console.example");
+    for name in ["access-control-allow-origin", "timing-allow-origin"] {
+        assert_eq!(headers[name], "https://console.example");
+    }
     assert_eq!(headers["access-control-allow-methods"], "GET, POST, PATCH, DELETE, OPTIONS");
     assert_eq!(headers["access-control-allow-headers"], "authorization, content-type, last-event-id");
     let headers = edge.cors.headers(Some("https://evil.example"), "hub.example", true);
     assert!(headers.get("access-control-allow-origin").is_none());
+    assert!(Cors::default().headers(Some("https://console.example"), "hub.example", true).is_empty());
 }
 
 #[tokio::test]

@@ -143,7 +143,7 @@ async fn a_large_page_holds_a_reservation_of_its_size_until_the_response_is_read
     let url = format!("/api/sessions/{session}/messages");
     let head = with_token("GET", &url, "secret:team");
     let Action::History(history) = route(&edge, &head).await else { panic!("not a page") };
-    let response = edge.places.read_history(&history, "").await;
+    let response = edge.read_history(&history, "").await;
     let (bytes, held_bytes) = (response.body().len(), world.held_bytes() - before);
     assert!(bytes > 2_700_000 && held_bytes >= bytes && held_bytes < bytes + 1_000, "{bytes} {held_bytes}");
     drop(response);

@@ -139,7 +139,8 @@ async fn metrics_need_their_own_token_and_do_not_exist_without_one() {
     let without = edge("token", "");
     let request = with_token("GET", "/metrics", METRICS_TOKEN);
     respond(&without, &request).await.assert_error(404, "not_found");
-    let edge = edge("token", "").with_metrics_token(Some(MetricsToken::parse(METRICS_TOKEN.into()).unwrap()));
+    let mut edge = edge("token", "");
+    edge.metrics_token = Some(MetricsToken::parse(METRICS_TOKEN.into()).unwrap());
     assert!(matches!(route(&edge, &request).await, Action::Metrics(None)));
     let of_namespace = RequestHead { query: "namespace=team".into(), ..request.clone() };
     let Action::Metrics(Some(namespace)) = route(&edge, &of_namespace).await else { panic!() };

@@ -15,6 +15,7 @@ use crate::model::json::Json;
 use crate::model::machine::Machine;
 use crate::model::order::sort_by;
 use crate::model::owner::Owner;
+use crate::store::columns::read_owned;
 use crate::store::{Database, Found, Statement, machines as store};
 
 impl Hub {
@@ -59,7 +60,7 @@ impl Hub {
                 let mut results = self.read_beside_log(self.db.batch(&mut statements)).await?.into_iter();
                 let mut next_rows = || results.next().unwrap_or_default();
                 let machines = if is_cached { Vec::new() } else { store::read_all(namespace, next_rows())? };
-                let owner = store::read_owner(next_rows())?;
+                let owner = read_owned("machines", next_rows())?;
                 let mut turn = self.turn();
                 let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Namespace) else { continue };
                 if !is_cached {

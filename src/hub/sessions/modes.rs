@@ -10,7 +10,7 @@ use crate::hub::core::config::Config;
 use crate::hub::core::error::Error;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
-use crate::model::keyword::join_names;
+use crate::model::keyword::{UnknownKeyword, join_names};
 use crate::model::method::Method;
 use crate::model::mode::{PermissionMode, SessionAgent};
 use crate::model::owner::Owner;
@@ -133,7 +133,9 @@ impl Config {
             return Ok(());
         }
         let message = match mode.parse::<PermissionMode>() {
-            Err(error) if own_count == 0 => format!("Field `mode`: {error}."),
+            Err(_) if own_count == 0 => {
+                format!("Field `mode`: {}.", UnknownKeyword::of::<PermissionMode>("permission mode"))
+            }
             _ => format!("Field `mode` must be one of {} for this session's agent.", join_names(&valid)),
         };
         Err(Error::field("mode", message))

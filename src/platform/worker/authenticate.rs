@@ -8,7 +8,7 @@ use wasm_bindgen::JsValue;
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Request, RequestInit, Response};
 
-use super::{IncomingRequest, MAX_AUTH_BODY_BYTES, Result, ServedResponse};
+use super::{IncomingRequest, MAX_AUTH_BODY_BYTES, Result};
 use crate::http::authentication::rate_limit_key;
 use crate::http::edge::Action;
 use crate::http::error::ErrorResponse;
@@ -18,15 +18,15 @@ use crate::platform::time::now;
 
 impl IncomingRequest {
     /// Performs a read while its token is checked. Discards the response if the token is not valid.
-    pub(super) async fn serve_unchecked(self: Rc<Self>, read: Action) -> Result<ServedResponse> {
+    pub(super) async fn serve_unchecked(self: Rc<Self>, read: Action) -> Result<(Response, bool)> {
         let check = self.state.edge.verify_token(&self.head, now());
         let (served, checked) = join(Box::pin(Rc::clone(&self).serve(read)), check).await;
         let Err(error) = checked else { return served };
-        if let Some(body) = served.ok().and_then(|served| served.response.body()) {
+        if let Some(body) = served.ok().and_then(|(response, _)| response.body()) {
             // Frees what the object holds for the response.
             let _ = body.cancel();
         }
-        Ok(convert::to_js_error(error).into())
+        Ok((convert::to_js_error(error), false))
     }
 
     /// Signs in, handles a request of a new device, or forwards an answer from a notification.

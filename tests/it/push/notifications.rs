@@ -45,7 +45,10 @@ async fn a_finished_agent_is_pushed_at_most_once_in_five_seconds() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.send_ready(&session).await;
     let pushes = world.pushes_after(1).await;
-    assert_eq!(browser.read_one(&pushes)["body"], "Beta is waiting in demo");
+    let payload = browser.read_one(&pushes);
+    let expected = json!(["Session Ready", "Beta is waiting in demo", format!("ready-{session}")]);
+    assert_eq!(pick(&payload, ["title", "body", "tag"]), expected);
+    assert_eq!(payload["data"]["url"], format!("/sessions/{session}"));
     assert_eq!(header(&pushes[0], "Urgency"), "normal");
     world.advance(4_000).await;
     cli.send_ready(&session).await;

@@ -249,9 +249,9 @@ impl Object {
         let (responses, rt) = (Arc::clone(&self.responses), Arc::clone(&self.rt));
         let open = async move {
             let opened = match events::parse_request(&hub, &query, last_event_id, format).await {
-                Ok(request) => {
+                Ok((subscription, last_event_id)) => {
                     let (key, conn, frames) = rt.fake.open_socket();
-                    hub.subscribe(conn, request.subscription, request.last_event_id.as_deref());
+                    hub.subscribe(conn, subscription, last_event_id.as_deref());
                     Ok((key, frames))
                 }
                 Err(error) => Err(error),

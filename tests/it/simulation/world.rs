@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use futures::FutureExt;
 
 use serde_json::Value;
-use session_gateway_hub::http::history::{HistoryRequest, Reader};
+use session_gateway_hub::http::edge::{HistoryRequest, Reader};
 use session_gateway_hub::hub::core::ports::Runtime;
 use session_gateway_hub::memory_budget::MemoryBudget;
 use session_gateway_hub::store::memory::ReadMemory;

@@ -111,10 +111,11 @@ impl World {
         format: Format,
         expires_at: Option<u64>,
     ) -> Result<Socket, Error> {
-        let request = events::parse_request(&self.hub(), query, last_event_id.map(str::to_owned), format).await?;
+        let (subscription, last_event_id) =
+            events::parse_request(&self.hub(), query, last_event_id.map(str::to_owned), format).await?;
         let (key, conn, frames) = self.rt.open_socket();
-        let subscription = Subscription { expires_at, ..request.subscription };
-        self.hub().subscribe(conn, subscription, request.last_event_id.as_deref());
+        let subscription = Subscription { expires_at, ..subscription };
+        self.hub().subscribe(conn, subscription, last_event_id.as_deref());
         Ok(Socket::new(Arc::clone(&self.object), key, frames))
     }
 

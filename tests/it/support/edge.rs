@@ -4,6 +4,7 @@ use bytes::Bytes;
 use futures::future::join;
 use http::StatusCode;
 use session_gateway_hub::auth::token::{TokenVerifier, VerifiedToken};
+use session_gateway_hub::http::authentication::Authentication;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::http::error::ErrorResponse;
@@ -11,6 +12,7 @@ use session_gateway_hub::http::extract::is_upload;
 use session_gateway_hub::http::response::{Response, json_response};
 use session_gateway_hub::http::{events, respond};
 use session_gateway_hub::hub::Hub;
+use session_gateway_hub::store::places::Databases;
 
 use super::SECRET;
 use super::environment::{TokioEnvironment, with_retries};
@@ -50,20 +52,18 @@ pub fn worker_edge(db: &Arc<Sqlite>) -> Edge {
 
 /// A worker with empty caches on the databases of a world.
 pub fn worker_of(world: &World) -> Edge {
-    worker_edge(&world.db).with_databases(world.object.databases())
+    worker_on(&world.db, world.object.databases(), TokenVerifier::new(SECRET, false))
 }
 
 /// A worker with these access secrets.
 pub fn worker_edge_with(db: &Arc<Sqlite>, tokens: TokenVerifier) -> Edge {
-    Edge::new(
-        tokens,
-        Cors::default(),
-        Routing::Token,
-        None,
-        with_retries(db),
-        Arc::default(),
-        Arc::new(TokioEnvironment::start()),
-    )
+    worker_on(db, Databases::single(with_retries(db)), tokens)
+}
+
+fn worker_on(directory: &Arc<Sqlite>, databases: Databases, tokens: TokenVerifier) -> Edge {
+    let environment = Arc::new(TokioEnvironment::start());
+    let authentication = Authentication::new(tokens, None, with_retries(directory), environment);
+    Edge::new(authentication, Cors::default(), Routing::Token, databases, Arc::default(), None)
 }
 
 /// Handles a request as the worker and the object do.
@@ -102,7 +102,7 @@ async fn perform(
     match action {
         Action::Respond(response) => response,
         Action::Unchecked(_) => panic!("an action without a check contains another one"),
-        Action::History(history) => edge.places.read_history(&history, &head.query).await,
+        Action::History(history) => edge.read_history(&history, &head.query).await,
         Action::Authenticate => edge.authentication.sign_in(&request.body, now).await,
         Action::Answer => match edge.verify_answer(&request.body, now).await {
             Ok(namespace) => {

@@ -9,6 +9,7 @@ use session_gateway_hub::model::message::Message;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::model::session::Session;
 use session_gateway_hub::model::summary::SummaryFields;
+use session_gateway_hub::store::columns::read_owned;
 use session_gateway_hub::store::history::{PageRange, read_page};
 use session_gateway_hub::store::memory::ReadMemory;
 use session_gateway_hub::store::messages::{self, MessageRef};
@@ -41,7 +42,7 @@ pub async fn load_machines(db: &dyn Database, namespace: &Namespace) -> Result<V
 }
 
 pub async fn find_machine_owner(db: &dyn Database, namespace: &Namespace, id: &str) -> Result<Found<()>, DbError> {
-    machines::read_owner(query(db, machines::select_owner(namespace, id)).await?)
+    read_owned("machines", query(db, machines::select_owner(namespace, id)).await?)
 }
 
 /// Finds messages by pairs of a session and a local id, in the namespace `team`.

@@ -1,9 +1,11 @@
 //! The edge of the worker without objects: how the edge routes a request, or responds to the request itself.
 
 use session_gateway_hub::auth::token::TokenVerifier;
+use session_gateway_hub::http::authentication::Authentication;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing};
 use session_gateway_hub::memory_budget::MemoryBudget;
+use session_gateway_hub::store::places::Databases;
 use session_gateway_hub::store::retry::Environment;
 
 use super::SECRET;
@@ -16,20 +18,24 @@ pub fn edge_with_db(db: &Arc<Sqlite>, routing: &str, origins: &str) -> Edge {
 
 /// The edge of an isolate whose memory is counted in the memory budget.
 pub fn edge_with_memory_budget(db: &Arc<Sqlite>, budget: Arc<MemoryBudget>, routing: &str, origins: &str) -> Edge {
-    Edge::new(
-        TokenVerifier::new(SECRET, false),
-        Cors::parse(origins).unwrap(),
-        Routing::parse(routing).unwrap(),
-        None,
-        Arc::clone(db) as _,
-        budget,
-        Arc::new(TokioEnvironment::start()),
-    )
+    let environment = Arc::new(TokioEnvironment::start());
+    edge_of(db, Cors::parse(origins).unwrap(), Routing::parse(routing).unwrap(), budget, environment)
 }
 
 pub fn edge_with_environment(db: &Arc<Sqlite>, environment: Arc<dyn Environment>) -> Edge {
+    edge_of(db, Cors::default(), Routing::Token, Arc::default(), environment)
+}
+
+fn edge_of(
+    db: &Arc<Sqlite>,
+    cors: Cors,
+    routing: Routing,
+    budget: Arc<MemoryBudget>,
+    environment: Arc<dyn Environment>,
+) -> Edge {
     let tokens = TokenVerifier::new(SECRET, false);
-    Edge::new(tokens, Cors::default(), Routing::Token, None, Arc::clone(db) as _, Arc::default(), environment)
+    let authentication = Authentication::new(tokens, None, Arc::clone(db) as _, environment);
+    Edge::new(authentication, cors, routing, Databases::single(Arc::clone(db) as _), budget, None)
 }
 
 pub fn edge(routing: &str, origins: &str) -> Edge {
@@ -63,7 +69,7 @@ pub async fn route(edge: &Edge, head: &RequestHead) -> Action {
 pub async fn respond(edge: &Edge, head: &RequestHead) -> Reply {
     match route(edge, head).await {
         Action::Respond(response) => Reply::of(response),
-        Action::History(history) => Reply::of(edge.places.read_history(&history, &head.query).await),
+        Action::History(history) => Reply::of(edge.read_history(&history, &head.query).await),
         other => panic!("{head:?} did not get its response at the edge: {other:?}"),
     }
 }
