@@ -155,7 +155,7 @@ impl Hub {
 
 impl Turn<'_> {
     /// Disconnects the sockets that sent no CONNECT in time.
-    pub(in crate::hub) fn expire_connecting(&mut self, now: u64) {
+    pub fn expire_connecting(&mut self, now: u64) {
         let late = self.state.connections.awaiting_connect();
         let late = late.filter(|(_, connecting)| connecting.expires_at() <= now);
         let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();

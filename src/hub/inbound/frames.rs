@@ -264,7 +264,7 @@ impl Turn<'_> {
     }
 
     /// Records a received frame: like a pong, it shows that the CLI is connected.
-    pub(in crate::hub) fn record_frame(&mut self, conn: ConnId) {
+    pub fn record_frame(&mut self, conn: ConnId) {
         let Some(connection) = self.state.connections.get_mut(conn) else { return };
         let Peer::Cli(cli) = &mut connection.peer else { return };
         if cli.unanswered_since.take().is_some() {

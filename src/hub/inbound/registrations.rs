@@ -140,7 +140,7 @@ impl Hub {
 impl Turn<'_> {
     /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
     /// CLI gets an error if the socket's attachment has no room.
-    pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: &Owner) {
+    pub fn add_served(&mut self, conn: ConnId, owner: &Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
         if self.state.connections.clis_of_owner(owner).contains(&conn) {
             return;
@@ -160,7 +160,7 @@ impl Turn<'_> {
     }
 
     /// Records that a socket has ended a session.
-    pub(in crate::hub) fn remove_served(&mut self, conn: ConnId, session: &Owner) {
+    pub fn remove_served(&mut self, conn: ConnId, session: &Owner) {
         if !self.state.connections.clis_of_owner(session).contains(&conn) {
             return;
         }
@@ -170,7 +170,7 @@ impl Turn<'_> {
         self.state.activation_waiters.cancel_report_waiters(session.id());
     }
 
-    pub(in crate::hub) fn unregister(&mut self, conn: ConnId, name: &str) {
+    pub fn unregister(&mut self, conn: ConnId, name: &str) {
         if let Some((owner, method)) =
             self.state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary))
         {

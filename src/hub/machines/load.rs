@@ -115,7 +115,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    pub(in crate::hub) fn online_machines_as_json(&self) -> Vec<Json> {
+    pub fn online_machines_as_json(&self) -> Vec<Json> {
         let mut online: Vec<&Machine> =
             self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
         sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));

@@ -16,7 +16,7 @@ use crate::push::payload::{Call, Details, MAX_PAYLOAD_BYTES, Notification, Notif
 
 impl Turn<'_> {
     /// Returns the current details of a notification's session and request. Omits the arguments of a large request.
-    pub(in crate::hub) fn notification_details(&self, notification: &Notification) -> Details {
+    pub fn notification_details(&self, notification: &Notification) -> Details {
         let Some(entry) = self.state.cache.entry(&notification.session_id) else { return Details::default() };
         let session = &entry.session;
         // The requests of a large agent state are excerpts.
@@ -41,7 +41,7 @@ impl Turn<'_> {
 
     /// Queues a notification, or logs why it is dropped. Without push subscribers, nothing is stored or logged, because the
     /// notification can only become a toast.
-    pub(in crate::hub) fn queue_notification(&mut self, notification: Notification) {
+    pub fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
         let is_recorded = !push.subscribers.is_assumed_empty(now);

@@ -212,7 +212,7 @@ impl Turn<'_> {
 
     /// Schedules the first batch of a sweep, also in storage, so that it survives hibernation and restarts. Call this before the
     /// deletion of the session is committed: a crash between the two must not leave rows that are never deleted.
-    pub(in crate::hub) fn schedule_sweep(&mut self) {
+    pub fn schedule_sweep(&mut self) {
         self.hub.rt.kv_put(SWEEP, "due");
         self.schedule_batch(0);
     }

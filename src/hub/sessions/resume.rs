@@ -221,7 +221,7 @@ impl Turn<'_> {
     }
 
     /// Fails resumes whose session did not become active in time.
-    pub(in crate::hub) fn expire_resumes(&mut self, now: u64) {
+    pub fn expire_resumes(&mut self, now: u64) {
         for id in self.state.in_flight.expire_reactivations(now) {
             self.hub.rt.kv_delete(&reactivation_key(&id));
         }
