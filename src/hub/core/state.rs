@@ -67,8 +67,6 @@ pub(in crate::hub) struct State {
     pub write_queue: HubQueue,
     /// `None` while the namespace is open.
     pub closed_for: Option<ClosedFor>,
-    /// Whether a request imports, moves or deletes the namespace.
-    pub is_changing_rows: bool,
     /// Whether the object must restart after the current request.
     pub must_restart: bool,
     /// Whether the namespace's name is in the object's storage.
