@@ -38,7 +38,7 @@ const USES: &str = "
     hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
     hub::status       -> hub hub::core::error hub::core::namespace log metrics model store
     hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::namespace hub::core::peers hub::core::ports hub::core::push limits metrics model push store wire
-    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits memory_budget model wire
+    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports limits memory_budget model wire
     hub::write        -> hub hub::core hub::core::error hub::core::local_ids hub::core::ports hub::core::sessions hub::turn limits log memory_budget metrics model store wire
     limits            ->
     log               -> model

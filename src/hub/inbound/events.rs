@@ -17,10 +17,11 @@ use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::event::DeltaEvent;
 use crate::model::json::Json;
+use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, MessageDelta, NewMessage, UpdateEvent, decode, is_update};
+use crate::wire::cli::{CliEvent, EventError, MessageDelta, NAMESPACE, NewMessage, UpdateEvent, decode, is_update};
 use crate::wire::field_types::truncate;
-use crate::wire::socketio::AckId;
+use crate::wire::socketio::{AckId, ack_frame};
 
 /// How many names of unknown events are logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
@@ -55,7 +56,10 @@ impl Hub {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
                 self.turn().log_unknown_event(&name);
-                return self.turn().acknowledge_unknown(from);
+                if let Some(ack) = ack {
+                    self.turn().send_frame(conn, &ack_frame(NAMESPACE, ack, &[]));
+                }
+                return;
             }
             Err(error) => {
                 let refusal = ("bad-payload", error.to_string());
@@ -148,9 +152,10 @@ impl Hub {
         self.check_room_for_copy(value.get().len())?;
         let value = Json::from(value);
         let update = VersionedUpdate { id: owner.id(), field, expected_version, value, from: conn, ack };
-        match &owner {
-            Owner::Session(_) => self.update_session(&update).await,
-            Owner::Machine(_) => self.update_machine(&update).await,
+        match field {
+            VersionedField::Metadata => self.update_metadata(&update).await,
+            VersionedField::AgentState => self.update_agent_state(&update).await,
+            VersionedField::MachineMetadata | VersionedField::RunnerState => self.update_machine(&update).await,
         }
     }
 

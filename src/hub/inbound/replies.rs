@@ -70,13 +70,6 @@ impl Sender {
 }
 
 impl Turn<'_> {
-    /// Acknowledges an event that the protocol does not have, without an argument.
-    pub(super) fn acknowledge_unknown(&mut self, from: Sender) {
-        if let Some(ack) = from.ack {
-            self.send_frame(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[]));
-        }
-    }
-
     /// Rejects an event in its acknowledgement, if the CLI requested one. Also sends an `error` event if the CLI requested no
     /// acknowledgement, or if the session or machine does not exist, belongs to another namespace, or is served elsewhere.
     pub(super) fn reject(&mut self, from: Sender, rejection: &Rejection<'_>) {

@@ -53,12 +53,6 @@ impl Hub {
         self.row_changes.try_lock().ok_or(Error::Overloaded)
     }
 
-    /// Makes all further writes of this hub fail, because another hub of the namespace starts.
-    pub(in crate::hub) fn retire_databases(&self) {
-        let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
-        [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.inner().retire());
-    }
-
     pub(in crate::hub) async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
         let Some(places) = &self.places else { return Ok(&self.db) };
         if places.placed.number().await? == number {

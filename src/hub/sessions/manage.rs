@@ -144,7 +144,9 @@ impl Hub {
             }
             turn.remove_session(id);
             turn.clear_reactivation(id);
-            turn.schedule_sweep();
+            // In the storage before the deletion is committed: a crash between the two must not leave rows that are never deleted.
+            self.rt.kv_put(SWEEP, "due");
+            turn.schedule_batch(0);
             Ok(())
         })
         .await?;
@@ -208,13 +210,6 @@ impl Turn<'_> {
         self.start_request_retention(&id)?;
         self.state.evict_sessions();
         Ok(id)
-    }
-
-    /// Schedules the first batch of a sweep, also in storage, so that it survives hibernation and restarts. Call this before the
-    /// deletion of the session is committed: a crash between the two must not leave rows that are never deleted.
-    pub fn schedule_sweep(&mut self) {
-        self.hub.rt.kv_put(SWEEP, "due");
-        self.schedule_batch(0);
     }
 
     fn schedule_batch(&mut self, pause_ms: u64) {

@@ -43,9 +43,4 @@ impl Hub {
     pub(in crate::hub) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
         self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
     }
-
-    /// Whether a CLI has answered a ping, or its socket is closed.
-    pub(in crate::hub) fn has_answered_ping(&self, conn: ConnId, ping: u64) -> bool {
-        self.turn().connections.get(conn).is_none_or(|connection| connection.send_window.is_acknowledged(ping))
-    }
 }
