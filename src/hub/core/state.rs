@@ -8,7 +8,7 @@ use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
 use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::namespace::deletion::{Retention, Sweep};
-use crate::hub::core::namespace::usage::{MessageRate, StoredBytes};
+use crate::hub::core::namespace::quotas::{MessageRate, StoredBytes};
 use crate::hub::core::peers::connections::Connections;
 use crate::hub::core::peers::rpc::Rpc;
 use crate::hub::core::ports::ConnId;
