@@ -7,7 +7,6 @@ use futures::future::BoxFuture;
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::sessions::evictions::{CurrentRead, Key};
-use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::hub::write::large::{machine_segments, without_large};
 use crate::memory_budget::ResponseText;
@@ -78,7 +77,11 @@ impl Hub {
         if has_changes {
             self.flush_unless_stalled().await?;
         }
-        Ok(self.turn().online_machines_as_json())
+        let turn = self.turn();
+        let machines = turn.cache.list_machines(&turn.write_queue);
+        let mut online: Vec<&Machine> = machines.filter(|machine| machine.active).collect();
+        sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
+        Ok(online.into_iter().map(to_listed).collect())
     }
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
@@ -111,15 +114,6 @@ impl Turn<'_> {
             self.start_deadline_if_missing(owner);
         }
         self.state.cache.insert_loaded_machines(read, machines);
-    }
-}
-
-impl State {
-    pub fn online_machines_as_json(&self) -> Vec<Json> {
-        let mut online: Vec<&Machine> =
-            self.cache.list_machines(&self.write_queue).filter(|machine| machine.active).collect();
-        sort_by(&mut online, |a, b| (b.active_at, &b.id).cmp(&(a.active_at, &a.id)));
-        online.into_iter().map(to_listed).collect()
     }
 }
 

@@ -67,7 +67,7 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// Reverts `Hub::expect_reactivation`, because the session is active, has ended, or was deleted.
+    /// Ends the expectation of a reactivation, because the session is active, has ended, or was deleted.
     pub fn clear_reactivation(&mut self, id: &str) {
         if self.state.in_flight.clear_reactivation(id) {
             self.hub.rt.kv_delete(&reactivation_key(id));

@@ -197,11 +197,4 @@ impl State {
         self.write_queue.on_commit(Effect::Publish(event));
         self.cache.insert_created(session, self.write_queue.queued_images());
     }
-
-    /// Removes a session, and queues its deletion and its event.
-    pub(super) fn remove_session(&mut self, id: &str) {
-        self.cache.remove(id, self.write_queue.queued_images());
-        self.write_queue.delete_session(id);
-        self.write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
-    }
 }

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_field, check_size};
+use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::SWEEP;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
+use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
@@ -142,7 +145,10 @@ impl Hub {
             if turn.expects_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
-            turn.remove_session(id);
+            let State { cache, write_queue, .. } = &mut *turn.state;
+            cache.remove(id, write_queue.queued_images());
+            write_queue.delete_session(id);
+            write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
             turn.clear_reactivation(id);
             // In the storage before the deletion is committed: a crash between the two must not leave rows that are never deleted.
             self.rt.kv_put(SWEEP, "due");

@@ -219,7 +219,9 @@ impl Turn<'_> {
             true => Added::Held(self.hold(draft)?),
             false => Added::Stored(self.queue_message(draft)?),
         };
-        self.record_sent_message();
+        if self.hub.config.quotas.max_messages_per_minute.is_some() {
+            self.state.message_rate.record(self.hub.rt.now());
+        }
         Ok(Ok(added))
     }
 
