@@ -135,7 +135,6 @@ impl Connecting {
 }
 
 impl TokenCheck {
-    /// Returns the token of the CONNECT packet.
     pub fn token(&self) -> Option<&str> {
         self.auth.token.as_deref()
     }

@@ -33,7 +33,6 @@ const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was 
 
 /// A message to add.
 pub struct Draft {
-    /// The session's id.
     pub session: String,
     /// The sender's idempotency key: a message whose key is known is not stored again.
     pub local_id: Option<String>,
@@ -314,7 +313,6 @@ impl Turn<'_> {
         Ok(Ok(exists))
     }
 
-    /// Delivers the held messages.
     fn try_deliver(&mut self, id: &str) -> Result<Result<(), Needs>, Error> {
         let entry = self.state.cache.require_entry(id)?;
         if !entry.session.active || entry.session.held_messages_count == 0 {

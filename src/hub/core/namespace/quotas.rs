@@ -63,7 +63,6 @@ impl Quotas {
         self.message_retention_ms.or(self.archived_session_retention_ms).is_some()
     }
 
-    /// The largest number of sessions.
     pub fn max_sessions(&self) -> usize {
         self.max_sessions.map_or(MAX_SESSIONS, |max| usize::try_from(max).unwrap_or(MAX_SESSIONS))
     }
