@@ -10,7 +10,7 @@ use crate::hub::core::effect::{Effect, VersionedUpdate};
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
-use crate::hub::inbound::replies::{Rejection, Sender, served_elsewhere, subject_of};
+use crate::hub::inbound::replies::{Refusal, Sender, subject_of};
 use crate::hub::sessions::messages::Draft;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
@@ -62,15 +62,14 @@ impl Hub {
                 return;
             }
             Err(error) => {
-                let refusal = ("bad-payload", error.to_string());
-                return self.turn().reject(from, &Rejection::new(refusal, None));
+                return self.turn().reject(from, &Refusal::new("bad-payload", error.to_string()), None);
             }
         };
         let mut owner = event.owner();
         if let Some(owner) = &owner
             && self.turn().connections.is_served_elsewhere(owner, conn)
         {
-            return self.turn().reject(from, &Rejection::new(served_elsewhere(), Some(subject_of(owner))));
+            return self.turn().reject(from, &Refusal::served_elsewhere(), Some(subject_of(owner)));
         }
         let mut ignored = Vec::new();
         let result = match event {
@@ -99,7 +98,7 @@ impl Hub {
                     Ok((Activity::Active, Some(AckTiming::Now)))
                 }
                 Err(refusal) => {
-                    return self.turn().reject(from, &Rejection::new(refusal, Some(("rpc", &rpc.method))));
+                    return self.turn().reject(from, &refusal, Some(("rpc", &rpc.method)));
                 }
             },
             CliEvent::RpcUnregister(rpc) => {
@@ -115,7 +114,7 @@ impl Hub {
                 }
                 self.acknowledge(from, &ignored, timing);
             }
-            Err(error) => self.turn().reject(from, &Rejection::of(&error, owner.as_ref())),
+            Err(error) => self.turn().reject(from, &error.into(), owner.as_ref().map(subject_of)),
         }
     }
 
