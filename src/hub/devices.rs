@@ -11,7 +11,7 @@ use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
-use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING, revoked_device_key};
+use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING};
 use crate::model::ids::uuid_v7;
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
@@ -198,7 +198,7 @@ impl Hub {
     pub async fn revoke_device(&self, id: &str) -> Result<(), Error> {
         let (namespace, now) = (&self.config.namespace, self.rt.now());
         let statements = vec![devices::revoke(namespace, id, now), push::delete_of_device(namespace, id)];
-        self.revoke(statements, revoked_device_key(id), now, Some(id)).await?;
+        self.revoke(statements, format!("{REVOKED_DEVICES}{id}"), now, Some(id)).await?;
         for (key, revoked_at) in self.rt.kv_list(REVOKED_DEVICES) {
             if revoked_at.parse().is_ok_and(|at: u64| at + REVOCATION_RECORD_MS < now) {
                 self.rt.kv_delete(&key);

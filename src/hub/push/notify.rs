@@ -4,7 +4,7 @@ use crate::hub::Hub;
 use crate::hub::core::config::Config;
 use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome};
 use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
-use crate::hub::core::push::state::{PushState, cooldown_key, delivery_key};
+use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES, PushState};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::model::agent_state::{self, PendingRequest};
@@ -55,14 +55,14 @@ impl Turn<'_> {
             EnqueueResult::Full => self.hub.log_dropped(push, notification, DeliveryOutcome::Overloaded),
             EnqueueResult::Queued { id, replaced } => {
                 for (id, delivery) in replaced {
-                    self.hub.rt.kv_delete(&delivery_key(id));
+                    self.hub.rt.kv_delete(&format!("{DELIVERIES}{id}"));
                     push.log.put_as_replaced(&*self.hub.rt, id, delivery);
                 }
                 if kind == NotificationKind::Ready && is_recorded {
-                    self.hub.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
+                    self.hub.rt.kv_put(&format!("{COOLDOWNS}{session}"), &(now + PUSH_COOLDOWN_MS).to_string());
                 }
                 if let Some(delivery) = push.queue.get(id).filter(|_| is_recorded) {
-                    self.hub.rt.kv_put(&delivery_key(id), &delivery.encode());
+                    self.hub.rt.kv_put(&format!("{DELIVERIES}{id}"), &delivery.encode());
                     push.log.put(&*self.hub.rt, id, delivery, DeliveryOutcome::Waiting);
                 }
                 let next = push.queue.next_deadline();

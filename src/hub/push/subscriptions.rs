@@ -6,7 +6,7 @@ use crate::auth::token::SecretId;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::push::state::{ASSUMED_EMPTY_KEY, Subscriber};
-use crate::hub::core::storage_keys::revoked_device_key;
+use crate::hub::core::storage_keys::REVOKED_DEVICES;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;
@@ -130,7 +130,7 @@ impl Hub {
 
     /// Whether the token of a device was revoked, as far as the object's storage shows.
     pub(in crate::hub) fn is_device_revoked(&self, id: &str) -> bool {
-        self.rt.kv_get(&revoked_device_key(id)).is_some()
+        self.rt.kv_get(&format!("{REVOKED_DEVICES}{id}")).is_some()
     }
 
     fn end_assuming_no_subscribers(&self) {

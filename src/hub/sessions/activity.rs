@@ -4,7 +4,7 @@ use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::state::State;
-use crate::hub::core::storage_keys::{kept_requests_key, reactivation_key};
+use crate::hub::core::storage_keys::{KEPT_REQUESTS, REACTIVATION};
 use crate::hub::turn::Turn;
 use crate::model::agent_state::count_pending;
 use crate::model::owner::Owner;
@@ -61,7 +61,7 @@ impl Turn<'_> {
         let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.json()) > 0 {
             let until = self.state.kept_requests.keep(id, self.hub.rt.now());
-            self.hub.rt.kv_put(&kept_requests_key(id), &until.to_string());
+            self.hub.rt.kv_put(&format!("{KEPT_REQUESTS}{id}"), &until.to_string());
             self.request_alarm(Some(until));
         }
         Ok(())
@@ -70,7 +70,7 @@ impl Turn<'_> {
     /// Ends the expectation of a reactivation, because the session is active, has ended, or was deleted.
     pub fn clear_reactivation(&mut self, id: &str) {
         if self.state.in_flight.clear_reactivation(id) {
-            self.hub.rt.kv_delete(&reactivation_key(id));
+            self.hub.rt.kv_delete(&format!("{REACTIVATION}{id}"));
         }
     }
 }

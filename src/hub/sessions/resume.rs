@@ -12,7 +12,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::RpcError;
 use crate::hub::core::sessions::in_flight::Activation;
 use crate::hub::core::state::State;
-use crate::hub::core::storage_keys::reactivation_key;
+use crate::hub::core::storage_keys::REACTIVATION;
 use crate::hub::machines::spawn::{SessionType, SpawnResult, UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
@@ -150,7 +150,7 @@ impl Hub {
         // Stored, because the hub may hibernate before the agent has started.
         let reopen_until = self.rt.now() + REOPEN_MS;
         self.turn().in_flight.expect_reactivation(id, reopen_until);
-        self.rt.kv_put(&reactivation_key(id), &reopen_until.to_string());
+        self.rt.kv_put(&format!("{REACTIVATION}{id}"), &reopen_until.to_string());
         let new_id = spawned.session_id.filter(|spawned| spawned != id);
         let ids = new_id.into_iter().chain([id.to_owned()]).collect();
         let active_id = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
@@ -215,7 +215,7 @@ impl Turn<'_> {
     /// Fails resumes whose session did not become active in time.
     pub fn expire_resumes(&mut self, now: u64) {
         for id in self.state.in_flight.expire_reactivations(now) {
-            self.hub.rt.kv_delete(&reactivation_key(&id));
+            self.hub.rt.kv_delete(&format!("{REACTIVATION}{id}"));
         }
         self.state.activation_waiters.expire(now);
     }
