@@ -10,7 +10,7 @@ use super::response::{Reply, Response, acknowledge, to_response};
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, DEVICE_TOKEN_PREFIX};
 use crate::hub::core::error::{Error, check_field};
-use crate::hub::devices::manage::{NewCode, create_code as create_unused_code};
+use crate::hub::devices::{NewCode, create_code as create_unused_code};
 use crate::memory_budget::ResponseText;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::model::json::Json;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::storage_keys::{LAST_DB_STALL, LAST_TICK, deadline_key, kept_requests_key};
+use crate::hub::core::storage_keys::{KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, deadline_key};
 use crate::hub::sessions::load::state_if_pending;
 use crate::limits::SESSION_TIMEOUT_MS;
 use crate::model::owner::Owner;
@@ -115,7 +115,9 @@ impl Hub {
             let mut turn = self.turn();
             match canceled {
                 _ if turn.kept_requests.contains(&id) => {}
-                Ok(()) | Err(Error::NotFound(_) | Error::Forbidden(_)) => self.rt.kv_delete(&kept_requests_key(&id)),
+                Ok(()) | Err(Error::NotFound(_) | Error::Forbidden(_)) => {
+                    self.rt.kv_delete(&format!("{KEPT_REQUESTS}{id}"));
+                }
                 Err(_) => {
                     turn.kept_requests.set(&id, self.rt.now() + SESSION_TIMEOUT_MS);
                     let next = turn.kept_requests.next_deadline();

@@ -134,13 +134,7 @@ impl Hub {
 impl Turn<'_> {
     /// Calls a method, and ignores the result. Does nothing if no socket has registered the method, or if `conn` is given and
     /// another socket has registered the method.
-    pub(in crate::hub) fn call_ignoring_result(
-        &mut self,
-        owner: &Owner,
-        conn: Option<ConnId>,
-        method: Method,
-        params: &str,
-    ) {
+    pub fn call_ignoring_result(&mut self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
         let now = self.hub.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.hub.config.rpc_timeout_ms, now) else { return };
         if conn.is_none_or(|conn| call.conn == conn) {

@@ -112,6 +112,8 @@ pub struct Hub {
     /// Held while a request counts what the namespace has, so that waiting requests use the same counts. Has the time of the counts, in
     /// Unix milliseconds.
     status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
+    /// Held while a request imports, moves or deletes the namespace.
+    row_changes: futures::lock::Mutex<()>,
     memory: ReadMemory,
     /// The tokens of CONNECT packets that the object reads.
     wrong_tokens: WrongTokens,

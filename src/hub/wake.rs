@@ -58,12 +58,11 @@ impl Hub {
         state.restore_kept_requests(&*rt);
         state.restore_reactivations(&*rt, now);
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
-        let environment = HubEnvironment { rt: Arc::clone(&rt), telemetry: Arc::clone(&telemetry) };
         // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
         let is_after_hibernation = state.connections.has_clients() && !rt.previous_instance_crashed();
-        let fences = Fences { rt: Arc::clone(&rt), environment: environment.clone(), is_after_hibernation, now };
+        let fences = Fences { rt: Arc::clone(&rt), telemetry: Arc::clone(&telemetry), is_after_hibernation, now };
         let (db, access, places) = fences.open(&config, databases);
-        let memory = ReadMemory::new(budget, Arc::new(environment));
+        let memory = ReadMemory::new(budget, Arc::new(Arc::clone(&telemetry)));
         let hub = Arc::new_cyclic(|this| Self {
             config,
             db,
@@ -79,6 +78,7 @@ impl Hub {
             log_reads: futures::lock::Mutex::default(),
             list_reads: futures::lock::Mutex::default(),
             status_reads: futures::lock::Mutex::default(),
+            row_changes: futures::lock::Mutex::default(),
             memory,
             wrong_tokens: Default::default(),
             this: Weak::clone(this),
@@ -104,14 +104,8 @@ impl Hub {
     }
 }
 
-/// The parts of the hub's runtime that the database layer needs.
-#[derive(Clone)]
-struct HubEnvironment {
-    rt: Arc<dyn Runtime>,
-    telemetry: Arc<Telemetry>,
-}
-
-impl Environment for HubEnvironment {
+/// What the database layer needs of the runtime.
+impl Environment for Arc<Telemetry> {
     fn now(&self) -> u64 {
         self.rt.now()
     }
@@ -133,18 +127,18 @@ impl Environment for HubEnvironment {
     }
 
     fn record_retry(&self) {
-        self.telemetry.metrics.count(Counter::Retry);
+        self.metrics.count(Counter::Retry);
     }
 
     fn log(&self, line: LogLine) {
-        self.telemetry.log(line);
+        Telemetry::log(self, line);
     }
 }
 
 /// Creates the fences of the databases.
 struct Fences {
     rt: Arc<dyn Runtime>,
-    environment: HubEnvironment,
+    telemetry: Arc<Telemetry>,
     is_after_hibernation: bool,
     now: u64,
 }
@@ -168,7 +162,7 @@ impl Fences {
                 storage.kv_put(USED_DATABASES, &number.to_string());
             }
         });
-        let environment = Box::new(self.environment.clone());
+        let environment = Box::new(Arc::clone(&self.telemetry));
         let placed = Placed::new(Arc::clone(&databases), config.namespace.clone(), known, environment, persist);
         let placed = Arc::new(placed);
         let db = self.fence(Arc::clone(&placed) as _, namespace.clone(), Some(EPOCH));
@@ -183,7 +177,7 @@ impl Fences {
     /// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
     /// batch was in flight. Any other wake begins a new epoch, because the last batch of the earlier instance may still be in flight.
     fn fence(&self, db: Arc<dyn Database>, key: String, stored_as: Option<&'static str>) -> FencedDb {
-        let db = Arc::new(Watchdog::new(db, Box::new(self.environment.clone())));
+        let db = Arc::new(Watchdog::new(db, Box::new(Arc::clone(&self.telemetry))));
         let stored = self.rt.kv_get(stored_as.unwrap_or(EPOCH));
         let continues = self.is_after_hibernation && stored_as.is_some();
         let epoch = Epoch::at_start(stored.as_deref(), continues, self.now);
@@ -198,7 +192,7 @@ impl Fences {
             // stored, there is nothing to overwrite.
             persist(epoch);
         }
-        Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(self.environment.clone())))
+        Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(Arc::clone(&self.telemetry))))
     }
 }
 
@@ -239,7 +233,6 @@ impl State {
             unknown_local_ids: Vec::new(),
             write_queue: Default::default(),
             closed_for: ClosedFor::load(rt),
-            is_changing_rows: false,
             must_restart: false,
             is_namespace_stored: rt.kv_get(NAMESPACE).is_some(),
             activation_waiters: Default::default(),

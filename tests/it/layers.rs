@@ -28,7 +28,7 @@ const USES: &str = "
     hub::core::ports  -> log model
     hub::core::push   -> auth hub::core::ports model push store
     hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::peers hub::core::ports limits model store wire
-    hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports hub::turn model store
+    hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports model store
     hub::entry        -> hub hub::core hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions hub::sessions limits log memory_budget metrics model store
     hub::events       -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::turn limits model store
     hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::sessions hub::turn limits log model wire
@@ -38,7 +38,7 @@ const USES: &str = "
     hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
     hub::status       -> hub hub::core::error hub::core::namespace log metrics model store
     hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::namespace hub::core::peers hub::core::ports hub::core::push limits metrics model push store wire
-    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits memory_budget model wire
+    hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports limits memory_budget model wire
     hub::write        -> hub hub::core hub::core::error hub::core::local_ids hub::core::ports hub::core::sessions hub::turn limits log memory_budget metrics model store wire
     limits            ->
     log               -> model
@@ -68,6 +68,7 @@ const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::write", "hub", "memory"),
     ("hub::calls", "hub", "calls"),
     ("hub::status", "hub", "status"),
+    ("hub::devices", "hub", "devices"),
     ("hub::entry", "hub", "alarm wake"),
 ];
 

@@ -95,7 +95,6 @@ impl ForbiddenModes {
         !mode.is_empty() && self.0.split(',').any(|forbidden| forbidden == mode)
     }
 
-    /// Whether one of the modes that approve everything is forbidden.
     pub fn forbids_approving_everything(&self) -> bool {
         PermissionMode::NEVER_ASKING.iter().any(|mode| self.contains(mode.as_str()))
     }

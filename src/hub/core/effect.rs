@@ -43,7 +43,6 @@ pub struct VersionedUpdate<'a> {
     /// The id of the session or machine.
     pub id: &'a str,
     pub field: VersionedField,
-    /// The version that the update is based on.
     pub expected_version: u64,
     pub value: Json,
     /// The socket of the CLI.
@@ -66,7 +65,6 @@ impl VersionedUpdate<'_> {
 /// What the hub does once a change is durable.
 #[derive(Debug)]
 pub enum Effect {
-    /// Answers a CLI.
     Reply(Reply),
     Publish(Event),
     /// Adds a new machine to the cache.

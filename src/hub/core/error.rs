@@ -222,7 +222,6 @@ impl Error {
         if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
     }
 
-    /// Creates an error of one field.
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::InvalidField(FieldError::new(field, message))
     }
@@ -233,7 +232,6 @@ pub fn check_field(is_valid: bool, field: &str, rule: fmt::Arguments<'_>) -> Res
     if is_valid { Ok(()) } else { Err(Error::field(field, format!("Field `{field}` must {rule}."))) }
 }
 
-/// Checks the number of characters of a field.
 pub fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Error> {
     let (min, max) = (chars.start(), chars.end());
     check_field(chars.contains(&text.chars().count()), field, format_args!("have {min} to {max} characters"))

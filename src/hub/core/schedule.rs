@@ -75,9 +75,7 @@ impl Schedule {
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct DueTicks {
-    /// Whether heartbeats to web clients are due.
     pub is_heartbeat_due: bool,
-    /// Whether pings to CLIs are due.
     pub is_ping_due: bool,
     /// Whether no tick was done since the object started.
     pub is_first_tick: bool,

@@ -8,7 +8,7 @@ use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
 use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::namespace::deletion::{Retention, Sweep};
-use crate::hub::core::namespace::usage::{MessageRate, StoredBytes};
+use crate::hub::core::namespace::quotas::{MessageRate, StoredBytes};
 use crate::hub::core::peers::connections::Connections;
 use crate::hub::core::peers::rpc::Rpc;
 use crate::hub::core::ports::ConnId;
@@ -67,8 +67,6 @@ pub(in crate::hub) struct State {
     pub write_queue: HubQueue,
     /// `None` while the namespace is open.
     pub closed_for: Option<ClosedFor>,
-    /// Whether a request imports, moves or deletes the namespace.
-    pub is_changing_rows: bool,
     /// Whether the object must restart after the current request.
     pub must_restart: bool,
     /// Whether the namespace's name is in the object's storage.
@@ -85,24 +83,24 @@ pub(in crate::hub) struct State {
 
 impl State {
     /// Returns a cached session for a change, or the not-found error.
-    pub(in crate::hub) fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
+    pub fn session_mut(&mut self, id: &str) -> Result<&mut CachedSession, Error> {
         self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
     /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
     /// acknowledged after the queued writes.
-    pub(in crate::hub) fn ack_timing(&self, changed: bool) -> AckTiming {
+    pub fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }
 
     /// Sends a reply when all writes queued so far are durable.
-    pub(in crate::hub) fn reply_on_commit(&mut self, reply: Option<Reply>) {
+    pub fn reply_on_commit(&mut self, reply: Option<Reply>) {
         reply.into_iter().for_each(|reply| self.write_queue.on_commit(Effect::Reply(reply)));
     }
 
     /// Fails with [`Error::Overloaded`] if a change of `bytes` would make the queue larger than [`MAX_QUEUED_BYTES`], or if there
     /// is no memory for the change. Small changes pass 0, and need no free memory.
-    pub(in crate::hub) fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
+    pub fn ensure_write_queue_has_room(&self, bytes: usize) -> Result<(), Error> {
         let pending = self.write_queue.pending_bytes() + bytes;
         let is_full =
             pending > MAX_QUEUED_BYTES || (bytes > 0 && !self.memory_reservations.make_room_for_write_queue(pending));
@@ -111,13 +109,13 @@ impl State {
 
     /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
     /// progress or queued writes stay; active and connected ones are evicted last.
-    pub(in crate::hub) fn evict_sessions(&mut self) {
+    pub fn evict_sessions(&mut self) {
         self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
     }
 
     /// Updates the reservation of the cache, then evicts sessions to free `surplus(budget)` bytes. If that is not enough, drops the
     /// JSON of the session list.
-    pub(in crate::hub) fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
+    pub fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
         let Self {
             cache, connections, liveness, in_flight, activation_waiters, write_queue, memory_reservations, ..
         } = self;

@@ -32,33 +32,17 @@ pub const ALIVE: &str = "alive:";
 /// requests are canceled.
 pub const KEPT_REQUESTS: &str = "kept:";
 
-pub fn kept_requests_key(session: &str) -> String {
-    format!("{KEPT_REQUESTS}{session}")
-}
-
 /// The prefix of the keys of resumed sessions. The value is a time in Unix milliseconds: until then, a keep-alive reopens the
 /// session if the session is archived.
 pub const REACTIVATION: &str = "reopen:";
 
-pub fn reactivation_key(session: &str) -> String {
-    format!("{REACTIVATION}{session}")
-}
-
 /// The prefix of the keys of requests that were answered from a notification. The value is when, in Unix milliseconds.
 pub const ANSWERED_REQUESTS: &str = "answered:";
-
-pub fn answered_request_key(fingerprint: &str) -> String {
-    format!("{ANSWERED_REQUESTS}{fingerprint}")
-}
 
 /// The generation of the namespace's tokens.
 pub const GENERATION: &str = "generation";
 /// The prefix of the keys of revoked devices. The value is when the device was revoked, in Unix milliseconds.
 pub const REVOKED_DEVICES: &str = "revoked:";
-
-pub fn revoked_device_key(id: &str) -> String {
-    format!("{REVOKED_DEVICES}{id}")
-}
 
 /// The prefix of the keys of devices that the database has confirmed as valid. A revocation deletes the key.
 pub const CONFIRMED_DEVICES: &str = "confirmed:";

@@ -23,7 +23,7 @@ pub struct Fault {
 
 /// The metrics and the latest faults since the object was loaded.
 pub struct Telemetry {
-    rt: Arc<dyn Runtime>,
+    pub(in crate::hub) rt: Arc<dyn Runtime>,
     pub metrics: Metrics,
     /// In Unix milliseconds.
     pub loaded_at: u64,

@@ -8,14 +8,14 @@ use crate::store::{Database as _, events};
 
 impl Turn<'_> {
     /// Starts to log events when a web client connects, unless events are already logged.
-    pub(in crate::hub) fn start_logging(&mut self) {
+    pub fn start_logging(&mut self) {
         if self.state.events.on_client_connected() {
             self.store_stream_head();
         }
     }
 
     /// Schedules the end of the log if no web client is connected any more.
-    pub(in crate::hub) fn schedule_log_end(&mut self) {
+    pub fn schedule_log_end(&mut self) {
         if self.state.connections.subscriptions().next().is_some() {
             return self.persist_last_published();
         }
@@ -27,7 +27,7 @@ impl Turn<'_> {
     }
 
     /// Ends the log if no web client has been connected for ten minutes.
-    pub(in crate::hub) fn stop_expired_log(&mut self, now: u64) {
+    pub fn stop_expired_log(&mut self, now: u64) {
         let Some(last) = self.state.events.on_log_alarm(now) else { return };
         self.store_stream_head();
         self.hub.spawn(|hub| async move {
@@ -36,7 +36,7 @@ impl Turn<'_> {
         });
     }
 
-    pub(in crate::hub) fn restore_event_stream(&mut self) {
+    pub fn restore_event_stream(&mut self) {
         let last_published =
             self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
         self.state.events.on_wake(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
@@ -48,7 +48,7 @@ impl Turn<'_> {
 
     /// Stores the number of the last published event in the attachment of one web client's socket. After hibernation, this
     /// number shows which events all connected clients have received.
-    pub(in crate::hub) fn persist_last_published(&mut self) {
+    pub fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published();
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
         if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != last_published) {

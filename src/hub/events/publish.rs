@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::hub::Hub;
 use crate::hub::core::events::ids::frame_without_id;
 use crate::hub::core::events::stream::Action;
-use crate::hub::core::namespace::usage::StorageLevel;
+use crate::hub::core::namespace::quotas::StorageLevel;
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
@@ -47,14 +47,14 @@ fn group_by_format(clients: &[(ConnId, Format)]) -> impl Iterator<Item = (Format
 
 impl Turn<'_> {
     /// Publishes an event once its change is durable. `number` is `None` for an event that changes nothing in the database.
-    pub(in crate::hub) fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
+    pub fn publish(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) {
         if let Some(action) = self.state.events.on_committed(number, event) {
             self.perform_action(action);
         }
     }
 
     /// Withdraws the events of a batch that failed. If the batch may have been committed, reads the log to find out.
-    pub(in crate::hub) fn withdraw_failed_events(&mut self, error: &DbError) {
+    pub fn withdraw_failed_events(&mut self, error: &DbError) {
         if let Some(action) = self.state.events.on_failed(error.is_outcome_unknown()) {
             self.perform_action(action);
         }
@@ -75,7 +75,7 @@ impl Turn<'_> {
 
     /// Sends an encoded delta to web clients, without an event id. Drops the delta for slow clients, and for all clients if the
     /// namespace sends too many deltas.
-    pub(in crate::hub) fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
+    pub fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
         if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
             return;
         }
@@ -88,7 +88,7 @@ impl Turn<'_> {
 
     /// Notifies web clients that they have missed events: the clients that receive the messages of `session`, or all if it is `None`.
     /// The notice has the id of event `number`.
-    pub(in crate::hub) fn send_gap_notice(&mut self, number: u64, session: Option<&str>) {
+    pub fn send_gap_notice(&mut self, number: u64, session: Option<&str>) {
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
             let body = connection_changed(subscription, "gap");
             (conn, self.state.events.ids.frame(subscription.format, number, &body))
@@ -103,7 +103,7 @@ impl Turn<'_> {
     }
 
     /// Sends all web clients the used storage if its level has changed.
-    pub(in crate::hub) fn announce_storage(&mut self) {
+    pub fn announce_storage(&mut self) {
         let Some((bytes, max_bytes)) = self.used_storage() else { return };
         let level = StorageLevel::of(bytes, max_bytes);
         if self.state.stored_bytes.announced_level.replace(level) != Some(level) {
@@ -113,7 +113,7 @@ impl Turn<'_> {
     }
 
     /// Sends a web client the used storage. If the bytes are not counted yet, all web clients get the event after the count.
-    pub(in crate::hub) fn announce_storage_to(&mut self, conn: ConnId, format: Format) {
+    pub fn announce_storage_to(&mut self, conn: ConnId, format: Format) {
         let Some(storage) = self.used_storage() else {
             self.state.stored_bytes.announced_level = None;
             return;
@@ -129,7 +129,7 @@ impl Turn<'_> {
     }
 
     /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
-    pub(in crate::hub) fn send_toast(&mut self, notification: &Notification) -> bool {
+    pub fn send_toast(&mut self, notification: &Notification) -> bool {
         let members = [
             ("title", Some(Json::of(notification.title()))),
             ("body", Some(Json::of(&notification.body))),
@@ -144,7 +144,7 @@ impl Turn<'_> {
     }
 
     /// Sends an event to all web clients that match. The id of the event has the number `number`.
-    pub(in crate::hub) fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
+    pub fn broadcast(&mut self, number: u64, body: &TextParts, matches: impl Fn(&Subscription) -> bool) {
         let recipients = self.state.connections.subscriptions().filter(|(_, subscription)| matches(subscription));
         let recipients: Vec<(ConnId, Format)> = recipients.map(|(conn, s)| (conn, s.format)).collect();
         for (format, conns) in group_by_format(&recipients) {
@@ -154,7 +154,7 @@ impl Turn<'_> {
     }
 
     /// Sends a frame to web clients. Disconnects the clients with too many unread bytes.
-    pub(in crate::hub) fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
+    pub fn send_to_web_clients(&mut self, to: &[ConnId], frame: &str) {
         self.send_unless_stalled(to, frame, "Too much is unread: reconnect with `lastEventId`");
     }
 }

@@ -116,7 +116,7 @@ impl Hub {
 
 impl Turn<'_> {
     /// Disconnects web clients whose token has expired.
-    pub(in crate::hub) fn close_expired(&mut self, now: u64) {
+    pub fn close_expired(&mut self, now: u64) {
         let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
         let expired = self.state.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
         let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
@@ -125,7 +125,7 @@ impl Turn<'_> {
         }
     }
 
-    pub(in crate::hub) fn send_heartbeats(&mut self) {
+    pub fn send_heartbeats(&mut self) {
         self.broadcast(self.state.events.last_published(), &HEARTBEAT.to_owned().into(), |_| true);
         self.state.connections.record_heartbeat();
     }

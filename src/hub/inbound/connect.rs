@@ -10,7 +10,7 @@ use crate::hub::core::peers::connections::{Connecting, Peer, Upgrade};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::schedule::next_tick;
 use crate::hub::inbound::admission::{NO_CONNECT, Outcome, TokenCheck, Verified};
-use crate::hub::inbound::replies::{Refusal, event_code, served_elsewhere, subject_of};
+use crate::hub::inbound::replies::{Refusal, subject_of};
 use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
@@ -104,9 +104,7 @@ impl Hub {
             };
             let refusal = match loaded {
                 Ok(()) => None,
-                Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => {
-                    Some((event_code(&error), error.to_string()))
-                }
+                Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Some(error.into()),
                 // The database can't be reached. The official client reconnects after a close, but not after a CONNECT_ERROR.
                 Err(_) => return self.turn().disconnect_to_resync([conn]),
             };
@@ -123,7 +121,7 @@ impl Hub {
             }
             for (owner, refusal) in named.iter_mut().filter(|(_, refusal)| refusal.is_none()) {
                 let is_elsewhere = turn.connections.is_served_by_other(owner, auth.installation_id.as_ref());
-                *refusal = is_elsewhere.then(served_elsewhere);
+                *refusal = is_elsewhere.then(Refusal::served_elsewhere);
             }
             let served_id = |kind| {
                 let served = named.iter().find(|(owner, refusal)| refusal.is_none() && Kind::of(owner) == kind);
@@ -146,8 +144,8 @@ impl Hub {
             self.record_activity(owner.clone(), conn).await;
         }
         for (owner, refusal) in &named {
-            if let Some((code, message)) = refusal {
-                self.turn().send_error_event(conn, message, code, Some(subject_of(owner)));
+            if let Some(refusal) = refusal {
+                self.turn().send_error_event(conn, refusal, Some(subject_of(owner)));
             }
         }
     }
@@ -155,7 +153,7 @@ impl Hub {
 
 impl Turn<'_> {
     /// Disconnects the sockets that sent no CONNECT in time.
-    pub(in crate::hub) fn expire_connecting(&mut self, now: u64) {
+    pub fn expire_connecting(&mut self, now: u64) {
         let late = self.state.connections.awaiting_connect();
         let late = late.filter(|(_, connecting)| connecting.expires_at() <= now);
         let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();

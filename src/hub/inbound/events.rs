@@ -10,17 +10,18 @@ use crate::hub::core::effect::{Effect, VersionedUpdate};
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
-use crate::hub::inbound::replies::{Rejection, Sender, served_elsewhere, subject_of};
+use crate::hub::inbound::replies::{Refusal, Sender, subject_of};
 use crate::hub::sessions::messages::Draft;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::event::DeltaEvent;
 use crate::model::json::Json;
+use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, MessageDelta, NewMessage, UpdateEvent, decode, is_update};
+use crate::wire::cli::{CliEvent, EventError, MessageDelta, NAMESPACE, NewMessage, UpdateEvent, decode, is_update};
 use crate::wire::field_types::truncate;
-use crate::wire::socketio::AckId;
+use crate::wire::socketio::{AckId, ack_frame};
 
 /// How many names of unknown events are logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
@@ -55,18 +56,20 @@ impl Hub {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
                 self.turn().log_unknown_event(&name);
-                return self.turn().acknowledge_unknown(from);
+                if let Some(ack) = ack {
+                    self.turn().send_frame(conn, &ack_frame(NAMESPACE, ack, &[]));
+                }
+                return;
             }
             Err(error) => {
-                let refusal = ("bad-payload", error.to_string());
-                return self.turn().reject(from, &Rejection::new(refusal, None));
+                return self.turn().reject(from, &Refusal::new("bad-payload", error.to_string()), None);
             }
         };
         let mut owner = event.owner();
         if let Some(owner) = &owner
             && self.turn().connections.is_served_elsewhere(owner, conn)
         {
-            return self.turn().reject(from, &Rejection::new(served_elsewhere(), Some(subject_of(owner))));
+            return self.turn().reject(from, &Refusal::served_elsewhere(), Some(subject_of(owner)));
         }
         let mut ignored = Vec::new();
         let result = match event {
@@ -95,7 +98,7 @@ impl Hub {
                     Ok((Activity::Active, Some(AckTiming::Now)))
                 }
                 Err(refusal) => {
-                    return self.turn().reject(from, &Rejection::new(refusal, Some(("rpc", &rpc.method))));
+                    return self.turn().reject(from, &refusal, Some(("rpc", &rpc.method)));
                 }
             },
             CliEvent::RpcUnregister(rpc) => {
@@ -111,7 +114,7 @@ impl Hub {
                 }
                 self.acknowledge(from, &ignored, timing);
             }
-            Err(error) => self.turn().reject(from, &Rejection::of(&error, owner.as_ref())),
+            Err(error) => self.turn().reject(from, &error.into(), owner.as_ref().map(subject_of)),
         }
     }
 
@@ -148,9 +151,10 @@ impl Hub {
         self.check_room_for_copy(value.get().len())?;
         let value = Json::from(value);
         let update = VersionedUpdate { id: owner.id(), field, expected_version, value, from: conn, ack };
-        match &owner {
-            Owner::Session(_) => self.update_session(&update).await,
-            Owner::Machine(_) => self.update_machine(&update).await,
+        match field {
+            VersionedField::Metadata => self.update_metadata(&update).await,
+            VersionedField::AgentState => self.update_agent_state(&update).await,
+            VersionedField::MachineMetadata | VersionedField::RunnerState => self.update_machine(&update).await,
         }
     }
 

@@ -58,9 +58,14 @@ impl Hub {
                 turn.disconnect(conn, 1009, FRAME_TOO_LARGE);
                 return None;
             }
+            // Like a pong, each frame shows that the CLI is connected.
+            if let Peer::Cli(cli) = &mut connection.peer
+                && cli.unanswered_since.take().is_some()
+            {
+                self.write_attachment(conn, &connection.peer);
+            }
             !std::mem::replace(&mut connection.is_busy, true)
         };
-        self.turn().record_frame(conn);
         let memory_bytes = bytes + FRAME_OVERHEAD_BYTES;
         if is_first && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
             return Some(AdmittedFrame { is_first, unreserved_bytes: memory_bytes });
@@ -261,14 +266,5 @@ impl Turn<'_> {
     fn close_invalid(&mut self, conn: ConnId, error: &dyn Display, (code, reason): (u16, &str)) {
         self.hub.telemetry.log(LogLine::new(Level::Debug, "socket-closed").text("error", &error.to_string()));
         self.disconnect(conn, code, reason);
-    }
-
-    /// Records a received frame: like a pong, it shows that the CLI is connected.
-    pub(in crate::hub) fn record_frame(&mut self, conn: ConnId) {
-        let Some(connection) = self.state.connections.get_mut(conn) else { return };
-        let Peer::Cli(cli) = &mut connection.peer else { return };
-        if cli.unanswered_since.take().is_some() {
-            self.hub.write_attachment(conn, &connection.peer);
-        }
     }
 }

@@ -10,7 +10,7 @@ use crate::hub::core::peers::cli::{Cli, ServedOwner};
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
-use crate::hub::inbound::replies::{Refusal, event_code, served_elsewhere, subject_of};
+use crate::hub::inbound::replies::{Refusal, subject_of};
 use crate::hub::turn::Turn;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
@@ -84,13 +84,13 @@ impl Hub {
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
         let (owner, method) = resolved.ok_or_else(access_denied)?;
         if turn.connections.is_served_elsewhere(&owner, conn) {
-            return Err(served_elsewhere());
+            return Err(Refusal::served_elsewhere());
         }
         cli.add_method(name, vocabulary);
         let cli = turn.shrink_to_attachment(cli, &owner).ok_or_else(|| {
             let message =
                 "Event `rpc-register`: this socket has registered more methods than fit the limit of 16,000 characters. Use a socket for each session.";
-            ("too-many-methods", message.to_owned())
+            Refusal::new("too-many-methods", message)
         })?;
         let replaced = turn.rpc.register(owner.clone(), method, name, conn, self.rt.now());
         turn.request_alarm(turn.rpc.grace.next_deadline());
@@ -118,7 +118,7 @@ impl Hub {
             match owner {
                 Ok(owner) => return Ok(Some(owner)),
                 Err(Error::NotFound(_) | Error::Forbidden(_)) => {}
-                Err(error) => return Err((event_code(&error), error.to_string())),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(None)
@@ -140,7 +140,7 @@ impl Hub {
 impl Turn<'_> {
     /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
     /// CLI gets an error if the socket's attachment has no room.
-    pub(in crate::hub) fn add_served(&mut self, conn: ConnId, owner: &Owner) {
+    pub fn add_served(&mut self, conn: ConnId, owner: &Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
         if self.state.connections.clis_of_owner(owner).contains(&conn) {
             return;
@@ -148,19 +148,18 @@ impl Turn<'_> {
         let subject = Some(subject_of(owner));
         // Another installation may have begun to serve the session while the event of this socket was handled.
         if self.state.connections.is_served_elsewhere(owner, conn) {
-            let (code, message) = served_elsewhere();
-            return self.send_error_event(conn, &message, code, subject);
+            return self.send_error_event(conn, &Refusal::served_elsewhere(), subject);
         }
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
         match self.state.shrink_to_attachment(cli, owner) {
             Some(cli) => self.set_served(conn, cli),
-            None => self.send_error_event(conn, TOO_MANY_SERVED, "too-many-served", subject),
+            None => self.send_error_event(conn, &Refusal::new("too-many-served", TOO_MANY_SERVED), subject),
         }
     }
 
     /// Records that a socket has ended a session.
-    pub(in crate::hub) fn remove_served(&mut self, conn: ConnId, session: &Owner) {
+    pub fn remove_served(&mut self, conn: ConnId, session: &Owner) {
         if !self.state.connections.clis_of_owner(session).contains(&conn) {
             return;
         }
@@ -170,7 +169,7 @@ impl Turn<'_> {
         self.state.activation_waiters.cancel_report_waiters(session.id());
     }
 
-    pub(in crate::hub) fn unregister(&mut self, conn: ConnId, name: &str) {
+    pub fn unregister(&mut self, conn: ConnId, name: &str) {
         if let Some((owner, method)) =
             self.state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary))
         {
@@ -214,5 +213,5 @@ impl Turn<'_> {
 fn access_denied() -> Refusal {
     let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
         or without an id by a socket that named a session or machine when it connected.";
-    ("access-denied", message.to_owned())
+    Refusal::new("access-denied", message)
 }

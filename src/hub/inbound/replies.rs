@@ -11,12 +11,86 @@ use crate::wire::socketio::{self, AckId};
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
 const STORAGE_RETRY_MS: u64 = 60_000;
 
-/// The code and the message of an error.
-pub type Refusal = (&'static str, String);
+/// Why an event was not handled.
+pub struct Refusal {
+    pub code: &'static str,
+    pub message: String,
+    /// The quota of the namespace that refuses the event for now.
+    pub quota: Option<QuotaExceeded>,
+}
 
-pub fn served_elsewhere() -> Refusal {
-    let message = "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.";
-    ("served-elsewhere", message.to_owned())
+impl Refusal {
+    pub fn new(code: &'static str, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), quota: None }
+    }
+
+    pub fn served_elsewhere() -> Self {
+        let message =
+            "Another installation serves this session. Stop its CLI, or wait until its connection has timed out.";
+        Self::new("served-elsewhere", message)
+    }
+}
+
+impl From<Error> for Refusal {
+    fn from(error: Error) -> Self {
+        let quota = match error {
+            Error::StorageFull => Some(("storage", STORAGE_RETRY_MS)),
+            Error::TooManyMessages { wait_ms } => Some(("messages", wait_ms)),
+            _ => None,
+        };
+        let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
+        let code = match &error {
+            Error::Forbidden(_) => "access-denied",
+            Error::NotFound(_) => "not-found",
+            Error::TooLarge { .. } => "too-large",
+            Error::Overloaded | Error::MemoryInUse | Error::StorageFull | Error::TooManyMessages { .. } => "overloaded",
+            Error::Unavailable(_) | Error::NoSchema | Error::DatabaseRejected => "unavailable",
+            Error::InvalidField(_)
+            | Error::ModeForbidden(_)
+            | Error::InvalidBody(_)
+            | Error::InvalidPath { .. }
+            | Error::SessionInactive
+            | Error::AttachmentsNotHeld
+            | Error::TooManyHeldMessages
+            | Error::CliAway
+            | Error::CliNotAlive
+            | Error::CliUnreachable(_)
+            | Error::MethodNotRegistered(_)
+            | Error::RpcTimedOut(_)
+            | Error::CliRefused(_)
+            | Error::UntrustedDirectory(_)
+            | Error::NoMachineOnline
+            | Error::ResumeUnavailable
+            | Error::ResumeFailed
+            | Error::ModeNotApplied(_)
+            | Error::OptionNotApplied(_)
+            | Error::NotQueued
+            | Error::PathCheckFailed(_)
+            | Error::UploadFailed(_)
+            | Error::UploadStalled
+            | Error::UploadTooSlow
+            | Error::InvalidAnswerToken
+            | Error::AnswerTokenExpired
+            | Error::AnswerTokenUsed
+            | Error::RequestChanged
+            | Error::Unsubscribed
+            | Error::DeviceRevoked
+            | Error::UnknownCode
+            | Error::PairingDenied
+            | Error::AlreadyDecided
+            | Error::TooManyCodes
+            | Error::TooManyDevices
+            | Error::SessionActive
+            | Error::CliConnected
+            | Error::VersionConflict { .. }
+            | Error::RenameFailed
+            | Error::TooManyMachines(_)
+            | Error::TooManySessions(_)
+            | Error::NamespaceNotEmpty
+            | Error::TooManyUploads(_) => "bad-payload",
+        };
+        Self { quota, ..Self::new(code, error.to_string()) }
+    }
 }
 
 /// The scope of an event (`session`, `machine` or `rpc`), and the id of the session or machine, or the name of the method.
@@ -35,32 +109,6 @@ pub struct Sender {
     pub is_update: bool,
 }
 
-/// A reason why an event was not handled.
-pub struct Rejection<'a> {
-    pub code: &'static str,
-    pub message: String,
-    pub subject: Option<Subject<'a>>,
-    /// The quota of the namespace that refuses the event for now.
-    pub quota: Option<QuotaExceeded>,
-}
-
-impl<'a> Rejection<'a> {
-    /// Creates the rejection of an event about a session or machine.
-    pub fn of(error: &Error, owner: Option<&'a Owner>) -> Self {
-        let quota = match error {
-            Error::StorageFull => Some(("storage", STORAGE_RETRY_MS)),
-            Error::TooManyMessages { wait_ms } => Some(("messages", *wait_ms)),
-            _ => None,
-        };
-        let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
-        Self { quota, ..Self::new((event_code(error), error.to_string()), owner.map(subject_of)) }
-    }
-
-    pub fn new((code, message): Refusal, subject: Option<Subject<'a>>) -> Self {
-        Self { code, message, subject, quota: None }
-    }
-}
-
 impl Sender {
     /// Returns the answer to a handled event. `ignored`: the names of the event's invalid fields.
     pub fn reply(self, ignored: &[&str]) -> Option<Reply> {
@@ -70,17 +118,10 @@ impl Sender {
 }
 
 impl Turn<'_> {
-    /// Acknowledges an event that the protocol does not have, without an argument.
-    pub(super) fn acknowledge_unknown(&mut self, from: Sender) {
-        if let Some(ack) = from.ack {
-            self.send_frame(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[]));
-        }
-    }
-
     /// Rejects an event in its acknowledgement, if the CLI requested one. Also sends an `error` event if the CLI requested no
     /// acknowledgement, or if the session or machine does not exist, belongs to another namespace, or is served elsewhere.
-    pub(super) fn reject(&mut self, from: Sender, rejection: &Rejection<'_>) {
-        let Rejection { code, message, subject, quota } = rejection;
+    pub(super) fn reject(&mut self, from: Sender, refusal: &Refusal, subject: Option<Subject<'_>>) {
+        let Refusal { code, message, quota } = refusal;
         if let Some(ack) = from.ack {
             let answer = match from.is_update {
                 true => update_rejected(message, code),
@@ -89,65 +130,12 @@ impl Turn<'_> {
             self.send_frame(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[&answer]));
         }
         if from.ack.is_none() || matches!(*code, "access-denied" | "not-found" | "served-elsewhere") {
-            self.send_error_event(from.conn, message, code, *subject);
+            self.send_error_event(from.conn, refusal, subject);
         }
     }
 
-    pub(super) fn send_error_event(&mut self, conn: ConnId, message: &str, code: &str, subject: Option<Subject<'_>>) {
-        let event = error_event(message, code, subject);
+    pub(super) fn send_error_event(&mut self, conn: ConnId, refusal: &Refusal, subject: Option<Subject<'_>>) {
+        let event = error_event(&refusal.message, refusal.code, subject);
         self.send_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));
-    }
-}
-
-pub fn event_code(error: &Error) -> &'static str {
-    match error {
-        Error::Forbidden(_) => "access-denied",
-        Error::NotFound(_) => "not-found",
-        Error::TooLarge { .. } => "too-large",
-        Error::Overloaded | Error::MemoryInUse | Error::StorageFull | Error::TooManyMessages { .. } => "overloaded",
-        Error::Unavailable(_) | Error::NoSchema | Error::DatabaseRejected => "unavailable",
-        Error::InvalidField(_)
-        | Error::ModeForbidden(_)
-        | Error::InvalidBody(_)
-        | Error::InvalidPath { .. }
-        | Error::SessionInactive
-        | Error::AttachmentsNotHeld
-        | Error::TooManyHeldMessages
-        | Error::CliAway
-        | Error::CliNotAlive
-        | Error::CliUnreachable(_)
-        | Error::MethodNotRegistered(_)
-        | Error::RpcTimedOut(_)
-        | Error::CliRefused(_)
-        | Error::UntrustedDirectory(_)
-        | Error::NoMachineOnline
-        | Error::ResumeUnavailable
-        | Error::ResumeFailed
-        | Error::ModeNotApplied(_)
-        | Error::OptionNotApplied(_)
-        | Error::NotQueued
-        | Error::PathCheckFailed(_)
-        | Error::UploadFailed(_)
-        | Error::UploadStalled
-        | Error::UploadTooSlow
-        | Error::InvalidAnswerToken
-        | Error::AnswerTokenExpired
-        | Error::AnswerTokenUsed
-        | Error::RequestChanged
-        | Error::Unsubscribed
-        | Error::DeviceRevoked
-        | Error::UnknownCode
-        | Error::PairingDenied
-        | Error::AlreadyDecided
-        | Error::TooManyCodes
-        | Error::TooManyDevices
-        | Error::SessionActive
-        | Error::CliConnected
-        | Error::VersionConflict { .. }
-        | Error::RenameFailed
-        | Error::TooManyMachines(_)
-        | Error::TooManySessions(_)
-        | Error::NamespaceNotEmpty
-        | Error::TooManyUploads(_) => "bad-payload",
     }
 }

@@ -1,5 +1,7 @@
 //! Whether a namespace is stored and open, changes of all its rows, and its databases if the deployment has several.
 
+use futures::lock::MutexGuard;
+
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, NAMESPACE, USED_DATABASES};
@@ -9,15 +11,6 @@ use crate::store::{DbError, removals};
 
 /// A request copies or deletes for about this long, in milliseconds.
 pub const STEP_MS: u64 = 5_000;
-
-/// A change of all rows that is in progress. Ends when dropped.
-pub(in crate::hub) struct Change<'a>(&'a Hub);
-
-impl Drop for Change<'_> {
-    fn drop(&mut self) {
-        self.0.turn().is_changing_rows = false;
-    }
-}
 
 /// Whether a list of numbers, separated by spaces, contains a number.
 fn contains_number(list: &str, number: DatabaseNumber) -> bool {
@@ -54,19 +47,10 @@ impl Hub {
         turn.must_restart = true;
     }
 
-    /// Begins a change of all rows. Fails while another such change is in progress, because the end of the other change could undo writes
-    /// that follow this change.
-    pub(in crate::hub) fn begin_change(&self) -> Result<Change<'_>, Error> {
-        match std::mem::replace(&mut self.turn().is_changing_rows, true) {
-            true => Err(Error::Overloaded),
-            false => Ok(Change(self)),
-        }
-    }
-
-    /// Makes all further writes of this hub fail, because another hub of the namespace starts.
-    pub(in crate::hub) fn retire_databases(&self) {
-        let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
-        [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.inner().retire());
+    /// Begins a change of all rows, which ends when the guard is dropped. Fails while another such change is in progress, because the end
+    /// of the other change could undo writes that follow this change.
+    pub(in crate::hub) fn begin_change(&self) -> Result<MutexGuard<'_, ()>, Error> {
+        self.row_changes.try_lock().ok_or(Error::Overloaded)
     }
 
     pub(in crate::hub) async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {

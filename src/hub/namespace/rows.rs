@@ -109,7 +109,8 @@ impl Hub {
     pub fn take_restart_request(&self) -> bool {
         let must_restart = std::mem::take(&mut self.turn().must_restart);
         if must_restart {
-            self.retire_databases();
+            let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
+            [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.inner().retire());
         }
         must_restart
     }

@@ -24,17 +24,15 @@ impl Hub {
         };
         if is_first {
             // In a task, because the caller's request may end, and others wait for the count.
-            self.spawn(|hub| async move { hub.run_count().await });
+            self.spawn(|hub| async move {
+                let result = hub.count_batch().await;
+                hub.turn().stored_bytes.end_count(&result.clone().map(drop));
+                if result == Ok(false) {
+                    hub.count_remaining().await;
+                }
+            });
         }
         counted.await.unwrap_or(Ok(()))
-    }
-
-    async fn run_count(self: &Arc<Self>) {
-        let result = self.count_batch().await;
-        self.turn().stored_bytes.end_count(&result.clone().map(drop));
-        if result == Ok(false) {
-            self.count_remaining().await;
-        }
     }
 
     /// Requires another count, because messages were deleted. If the storage has a quota and web clients are connected, counts at once.

@@ -6,7 +6,7 @@ use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, AnswerKe
 use crate::auth::jwt::JwtKey;
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::storage_keys::{ANSWERED_REQUESTS, answered_request_key};
+use crate::hub::core::storage_keys::ANSWERED_REQUESTS;
 use crate::hub::sessions::load::state_if_pending;
 use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::hub::turn::Turn;
@@ -110,7 +110,7 @@ pub(in crate::hub) fn fingerprint_of(subscription: &PushSubscription) -> String 
 }
 
 fn request_key(claims: &AnswerClaims) -> String {
-    answered_request_key(&fingerprint(&[&claims.session, &claims.request]))
+    format!("{ANSWERED_REQUESTS}{}", fingerprint(&[&claims.session, &claims.request]))
 }
 
 impl From<Refusal> for Error {

@@ -4,7 +4,7 @@ use crate::hub::Hub;
 use crate::hub::core::config::Config;
 use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome};
 use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
-use crate::hub::core::push::state::{PushState, cooldown_key, delivery_key};
+use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES, PushState};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::model::agent_state::{self, PendingRequest};
@@ -16,7 +16,7 @@ use crate::push::payload::{Call, Details, MAX_PAYLOAD_BYTES, Notification, Notif
 
 impl Turn<'_> {
     /// Returns the current details of a notification's session and request. Omits the arguments of a large request.
-    pub(in crate::hub) fn notification_details(&self, notification: &Notification) -> Details {
+    pub fn notification_details(&self, notification: &Notification) -> Details {
         let Some(entry) = self.state.cache.entry(&notification.session_id) else { return Details::default() };
         let session = &entry.session;
         // The requests of a large agent state are excerpts.
@@ -41,7 +41,7 @@ impl Turn<'_> {
 
     /// Queues a notification, or logs why it is dropped. Without push subscribers, nothing is stored or logged, because the
     /// notification can only become a toast.
-    pub(in crate::hub) fn queue_notification(&mut self, notification: Notification) {
+    pub fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
         let is_recorded = !push.subscribers.is_assumed_empty(now);
@@ -55,14 +55,14 @@ impl Turn<'_> {
             EnqueueResult::Full => self.hub.log_dropped(push, notification, DeliveryOutcome::Overloaded),
             EnqueueResult::Queued { id, replaced } => {
                 for (id, delivery) in replaced {
-                    self.hub.rt.kv_delete(&delivery_key(id));
+                    self.hub.rt.kv_delete(&format!("{DELIVERIES}{id}"));
                     push.log.put_as_replaced(&*self.hub.rt, id, delivery);
                 }
                 if kind == NotificationKind::Ready && is_recorded {
-                    self.hub.rt.kv_put(&cooldown_key(&session), &(now + PUSH_COOLDOWN_MS).to_string());
+                    self.hub.rt.kv_put(&format!("{COOLDOWNS}{session}"), &(now + PUSH_COOLDOWN_MS).to_string());
                 }
                 if let Some(delivery) = push.queue.get(id).filter(|_| is_recorded) {
-                    self.hub.rt.kv_put(&delivery_key(id), &delivery.encode());
+                    self.hub.rt.kv_put(&format!("{DELIVERIES}{id}"), &delivery.encode());
                     push.log.put(&*self.hub.rt, id, delivery, DeliveryOutcome::Waiting);
                 }
                 let next = push.queue.next_deadline();

@@ -15,9 +15,7 @@ use crate::hub::core::push::delivery::{
     Delivery, DeliveryOutcome, Failure, MAX_PUSH_RETRY_MS, SendResult, Target, UNSUBSCRIBED,
 };
 use crate::hub::core::push::log::read_entries;
-use crate::hub::core::push::state::{
-    PushState, RATE_LIMITER_KEY, Subscriber, cooldown_key, delivery_key, find_subscriber,
-};
+use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES, PushState, RATE_LIMITER_KEY, Subscriber, find_subscriber};
 use crate::hub::core::push::throttle::MAX_PUSHES_PER_MINUTE;
 use crate::hub::push::answer::fingerprint_of;
 use crate::hub::push::notify::notification_for;
@@ -62,7 +60,7 @@ impl Hub {
         let due = {
             let mut turn = self.turn();
             for session in turn.push.queue.remove_expired_cooldowns(now) {
-                self.rt.kv_delete(&cooldown_key(&session));
+                self.rt.kv_delete(&format!("{COOLDOWNS}{session}"));
             }
             turn.push.queue.start_due(now)
         };
@@ -347,7 +345,7 @@ impl Turn<'_> {
         if let Some(replaced) = queue.put_back(id, delivery) {
             log.put_as_replaced(&*self.hub.rt, id, replaced);
         } else if let Some(delivery) = queue.get(id) {
-            self.hub.rt.kv_put(&delivery_key(id), &delivery.encode());
+            self.hub.rt.kv_put(&format!("{DELIVERIES}{id}"), &delivery.encode());
             log.put(&*self.hub.rt, id, delivery, outcome);
         }
         let next = self.state.push.queue.next_deadline();
@@ -356,7 +354,7 @@ impl Turn<'_> {
 
     fn finish(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
         self.state.push.queue.remove(id);
-        self.hub.rt.kv_delete(&delivery_key(id));
+        self.hub.rt.kv_delete(&format!("{DELIVERIES}{id}"));
         self.state.push.log.put(&*self.hub.rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
 }

@@ -6,7 +6,7 @@ use crate::auth::token::SecretId;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::push::state::{ASSUMED_EMPTY_KEY, Subscriber};
-use crate::hub::core::storage_keys::revoked_device_key;
+use crate::hub::core::storage_keys::REVOKED_DEVICES;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;
@@ -103,9 +103,11 @@ impl Hub {
             let has_none = read.is_empty();
             let valid: Arc<[Subscriber]> = self.retain_valid(read).await?.into_iter().map(Subscriber::from).collect();
             if self.turn().push.subscribers.insert_loaded(Arc::clone(&valid), generation) {
-                match has_none {
-                    true => self.begin_assuming_no_subscribers(),
-                    false => self.end_assuming_no_subscribers(),
+                if has_none {
+                    let until = self.turn().push.subscribers.begin_assuming_empty(self.rt.now());
+                    self.rt.kv_put(ASSUMED_EMPTY_KEY, &until.to_string());
+                } else {
+                    self.end_assuming_no_subscribers();
                 }
                 return Ok(valid);
             }
@@ -128,13 +130,7 @@ impl Hub {
 
     /// Whether the token of a device was revoked, as far as the object's storage shows.
     pub(in crate::hub) fn is_device_revoked(&self, id: &str) -> bool {
-        self.rt.kv_get(&revoked_device_key(id)).is_some()
-    }
-
-    /// Begins to assume that there are no subscribers, which saves a read of the database per notification.
-    fn begin_assuming_no_subscribers(&self) {
-        let until = self.turn().push.subscribers.begin_assuming_empty(self.rt.now());
-        self.rt.kv_put(ASSUMED_EMPTY_KEY, &until.to_string());
+        self.rt.kv_get(&format!("{REVOKED_DEVICES}{id}")).is_some()
     }
 
     fn end_assuming_no_subscribers(&self) {

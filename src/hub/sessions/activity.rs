@@ -4,14 +4,14 @@ use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::state::State;
-use crate::hub::core::storage_keys::{kept_requests_key, reactivation_key};
+use crate::hub::core::storage_keys::{KEPT_REQUESTS, REACTIVATION};
 use crate::hub::turn::Turn;
 use crate::model::agent_state::count_pending;
 use crate::model::owner::Owner;
 
 impl State {
     /// Whether a connected CLI is expected to report an inactive session alive: the session is not archived, and a socket serves it.
-    pub(in crate::hub) fn expects_report(&self, session: &str, now: u64) -> bool {
+    pub fn expects_report(&self, session: &str, now: u64) -> bool {
         let is_inactive =
             |entry: &CachedSession| !entry.session.active && !entry.session.metadata_fields().is_archived();
         self.cache.entry(session).is_some_and(is_inactive)
@@ -19,14 +19,14 @@ impl State {
     }
 
     /// Returns the error for an operation that needs an active session. `disconnected`: the error if no CLI is connected.
-    pub(in crate::hub) fn inactive_error(&self, session: &str, disconnected: Error) -> Error {
+    pub fn inactive_error(&self, session: &str, disconnected: Error) -> Error {
         if self.connections.clis_of_session(session).is_empty() { disconnected } else { Error::CliNotAlive }
     }
 }
 
 impl Turn<'_> {
     /// Makes a session inactive. `has_ended`: whether the session has ended, rather than lost its connection.
-    pub(in crate::hub) fn deactivate(&mut self, id: &str, has_ended: bool) -> Result<(), Error> {
+    pub fn deactivate(&mut self, id: &str, has_ended: bool) -> Result<(), Error> {
         let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
         self.state.change_session(id, |s| {
             s.ended_at = s.ended_at.or(has_ended.then_some(now));
@@ -44,7 +44,7 @@ impl Turn<'_> {
 
     /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
     /// active; if it was, the caller must call `Hub::cancel_archived`.
-    pub(in crate::hub) fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
+    pub fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
         if must_end {
@@ -57,20 +57,20 @@ impl Turn<'_> {
 
     /// Sets the time at which the pending requests of an inactive session are canceled. Does nothing if the session is active or has
     /// no pending requests.
-    pub(in crate::hub) fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
+    pub fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.json()) > 0 {
             let until = self.state.kept_requests.keep(id, self.hub.rt.now());
-            self.hub.rt.kv_put(&kept_requests_key(id), &until.to_string());
+            self.hub.rt.kv_put(&format!("{KEPT_REQUESTS}{id}"), &until.to_string());
             self.request_alarm(Some(until));
         }
         Ok(())
     }
 
-    /// Reverts `Hub::expect_reactivation`, because the session is active, has ended, or was deleted.
-    pub(in crate::hub) fn clear_reactivation(&mut self, id: &str) {
+    /// Ends the expectation of a reactivation, because the session is active, has ended, or was deleted.
+    pub fn clear_reactivation(&mut self, id: &str) {
         if self.state.in_flight.clear_reactivation(id) {
-            self.hub.rt.kv_delete(&reactivation_key(id));
+            self.hub.rt.kv_delete(&format!("{REACTIVATION}{id}"));
         }
     }
 }

@@ -153,17 +153,13 @@ fn changed<T: PartialEq>(before: T, after: T) -> Option<T> {
 
 impl State {
     /// Changes a session, and queues the write and the event of the difference.
-    pub(in crate::hub) fn change_session<T>(
-        &mut self,
-        id: &str,
-        change: impl FnOnce(&mut Session) -> T,
-    ) -> Result<T, Error> {
+    pub fn change_session<T>(&mut self, id: &str, change: impl FnOnce(&mut Session) -> T) -> Result<T, Error> {
         self.change_entry(id, Changes::default(), |entry, _| change(&mut entry.session))
     }
 
     /// Changes a session and its data in other tables, like [`change_session`](Self::change_session). `state` has the agent state for
     /// the event, if it changes.
-    pub(in crate::hub) fn change_entry<T>(
+    pub fn change_entry<T>(
         &mut self,
         id: &str,
         state: Changes<'_>,
@@ -183,7 +179,7 @@ impl State {
 
     /// Publishes fields of a session without a write. The event follows the changes queued so far, because it may contain counters
     /// whose write is queued.
-    pub(in crate::hub) fn publish_session(
+    pub fn publish_session(
         &mut self,
         id: &str,
         changes: impl for<'s> FnOnce(&'s Session) -> Changes<'s>,
@@ -200,12 +196,5 @@ impl State {
         self.write_queue.queue_session(&session.id, SessionColumns::All);
         self.write_queue.on_commit(Effect::Publish(event));
         self.cache.insert_created(session, self.write_queue.queued_images());
-    }
-
-    /// Removes a session, and queues its deletion and its event.
-    pub(super) fn remove_session(&mut self, id: &str) {
-        self.cache.remove(id, self.write_queue.queued_images());
-        self.write_queue.delete_session(id);
-        self.write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
     }
 }

@@ -27,7 +27,7 @@ impl Turn<'_> {
     /// Sets the metadata, which may be null, and queues the update for the session's CLIs. `from` is the CLI that made the change, which
     /// gets a reply instead of the update. Applies the lifecycle state in the metadata: a session that has failed waits to be seen, and
     /// an archived session has ended. Returns the new version.
-    pub(in crate::hub) fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
+    pub fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let stored = Some(value.clone()).filter(|value| !value.is_null());
         let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
@@ -65,12 +65,7 @@ impl Turn<'_> {
     }
 
     /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Writes and sends only new and changed completed requests.
-    pub(in crate::hub) fn set_agent_state(
-        &mut self,
-        id: &str,
-        parts: AgentState,
-        from: Option<ConnId>,
-    ) -> Result<u64, Error> {
+    pub fn set_agent_state(&mut self, id: &str, parts: AgentState, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let changed = self.state.add_completed_requests(id, parts.completed, now);
         let joined = (!is_large_state(parts.without_completed.as_ref()))
@@ -110,7 +105,7 @@ impl Turn<'_> {
 impl State {
     /// Returns copies of the received completed requests that are to be added. If the session's completed requests are not loaded,
     /// every received request counts as new.
-    pub(in crate::hub) fn select_completed_requests(
+    pub fn select_completed_requests(
         &mut self,
         session: &str,
         received: &ReceivedState<'_>,
@@ -126,7 +121,7 @@ impl State {
 
     /// Adds completed requests to the cache and queues their writes. Above the size limit, deletes the oldest completed requests of
     /// the session. Returns the added requests that are new or changed and were not deleted.
-    pub(in crate::hub) fn add_completed_requests(
+    pub fn add_completed_requests(
         &mut self,
         session: &str,
         completed: Vec<(String, Json)>,

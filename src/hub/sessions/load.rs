@@ -186,7 +186,6 @@ impl Hub {
         }
     }
 
-    /// Loads a session with its completed requests.
     pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         loop {
             self.load_session_with(id, RelatedRows::CompletedRequests).await?;

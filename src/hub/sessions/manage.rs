@@ -6,13 +6,16 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::hub::Hub;
+use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_field, check_size};
+use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::SWEEP;
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
+use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
@@ -142,9 +145,14 @@ impl Hub {
             if turn.expects_report(id, self.rt.now()) {
                 return Err(Error::CliConnected);
             }
-            turn.remove_session(id);
+            let State { cache, write_queue, .. } = &mut *turn.state;
+            cache.remove(id, write_queue.queued_images());
+            write_queue.delete_session(id);
+            write_queue.on_commit(Effect::Publish(Event::session_removed(id)));
             turn.clear_reactivation(id);
-            turn.schedule_sweep();
+            // In the storage before the deletion is committed: a crash between the two must not leave rows that are never deleted.
+            self.rt.kv_put(SWEEP, "due");
+            turn.schedule_batch(0);
             Ok(())
         })
         .await?;
@@ -208,13 +216,6 @@ impl Turn<'_> {
         self.start_request_retention(&id)?;
         self.state.evict_sessions();
         Ok(id)
-    }
-
-    /// Schedules the first batch of a sweep, also in storage, so that it survives hibernation and restarts. Call this before the
-    /// deletion of the session is committed: a crash between the two must not leave rows that are never deleted.
-    pub(in crate::hub) fn schedule_sweep(&mut self) {
-        self.hub.rt.kv_put(SWEEP, "due");
-        self.schedule_batch(0);
     }
 
     fn schedule_batch(&mut self, pause_ms: u64) {

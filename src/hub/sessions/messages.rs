@@ -33,7 +33,6 @@ const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was 
 
 /// A message to add.
 pub struct Draft {
-    /// The session's id.
     pub session: String,
     /// The sender's idempotency key: a message whose key is known is not stored again.
     pub local_id: Option<String>,
@@ -219,7 +218,9 @@ impl Turn<'_> {
             true => Added::Held(self.hold(draft)?),
             false => Added::Stored(self.queue_message(draft)?),
         };
-        self.record_sent_message();
+        if self.hub.config.quotas.max_messages_per_minute.is_some() {
+            self.state.message_rate.record(self.hub.rt.now());
+        }
         Ok(Ok(added))
     }
 
@@ -312,7 +313,6 @@ impl Turn<'_> {
         Ok(Ok(exists))
     }
 
-    /// Delivers the held messages.
     fn try_deliver(&mut self, id: &str) -> Result<Result<(), Needs>, Error> {
         let entry = self.state.cache.require_entry(id)?;
         if !entry.session.active || entry.session.held_messages_count == 0 {

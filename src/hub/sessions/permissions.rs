@@ -82,7 +82,7 @@ impl Hub {
 
 impl Turn<'_> {
     /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
-    pub(in crate::hub) fn begin_answer(
+    pub fn begin_answer(
         &mut self,
         id: &str,
         stored: Option<Json>,
@@ -147,7 +147,7 @@ impl Turn<'_> {
     }
 
     /// Cancels all pending requests of a session that ends. `stored` is the session's agent state, if it has pending requests.
-    pub(in crate::hub) fn cancel_pending(&mut self, id: &str, stored: Option<Json>) -> Result<(), Error> {
+    pub fn cancel_pending(&mut self, id: &str, stored: Option<Json>) -> Result<(), Error> {
         let answer = Answer { completed_at: self.hub.rt.now(), status: Status::Canceled, ..Answer::default() };
         if let Some(canceled) = stored.and_then(|stored| agent_state::complete_all(&stored, &answer)) {
             self.set_agent_state(id, canceled, None)?;

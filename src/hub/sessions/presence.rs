@@ -20,7 +20,6 @@ use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
 use crate::wire::cli::{SessionAlive, SessionEnd};
 
-/// Why a session ends.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.

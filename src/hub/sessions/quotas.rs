@@ -42,13 +42,6 @@ impl Turn<'_> {
         self.check_storage()
     }
 
-    /// Counts a message for the quota of messages per minute.
-    pub(super) fn record_sent_message(&mut self) {
-        if self.hub.config.quotas.max_messages_per_minute.is_some() {
-            self.state.message_rate.record(self.hub.rt.now());
-        }
-    }
-
     /// Refuses a new session beyond a quota. A session that is being resumed may have a new session in its place until they are merged.
     /// Returns `false` if the stored bytes must be counted first.
     pub(super) fn check_session_quotas(&self) -> Result<bool, Error> {

@@ -12,7 +12,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::RpcError;
 use crate::hub::core::sessions::in_flight::Activation;
 use crate::hub::core::state::State;
-use crate::hub::core::storage_keys::reactivation_key;
+use crate::hub::core::storage_keys::REACTIVATION;
 use crate::hub::machines::spawn::{SessionType, SpawnResult, UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
@@ -85,7 +85,10 @@ impl Hub {
             // The session may have been evicted or resumed during the read.
             let is_active = self.turn().cache.entry(id).map(|entry| entry.session.active);
             if is_active == Some(false) {
-                break self.turn().begin_resume(id)?;
+                let mut turn = self.turn();
+                let plan = turn.plan(id, Method::SpawnSession)?;
+                // `None` while another resume runs.
+                break turn.in_flight.begin_resume(id).then_some(plan);
             }
         };
         let active_id = match plan {
@@ -144,7 +147,10 @@ impl Hub {
             let is_untrusted = spawned.code.as_deref() == Some(UNTRUSTED_DIRECTORY);
             return Err(if is_untrusted { Error::UntrustedDirectory(reason) } else { Error::CliRefused(reason) });
         }
-        self.expect_reactivation(id);
+        // Stored, because the hub may hibernate before the agent has started.
+        let reopen_until = self.rt.now() + REOPEN_MS;
+        self.turn().in_flight.expect_reactivation(id, reopen_until);
+        self.rt.kv_put(&format!("{REACTIVATION}{id}"), &reopen_until.to_string());
         let new_id = spawned.session_id.filter(|spawned| spawned != id);
         let ids = new_id.into_iter().chain([id.to_owned()]).collect();
         let active_id = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
@@ -170,14 +176,6 @@ impl Hub {
             turn.activation_waiters.add(ids, deadline, false)
         };
         activated.await.unwrap_or(Err(Error::ResumeFailed))
-    }
-
-    /// Allows a keep-alive to reopen the session, if it is archived, for [`REOPEN_MS`]. Stores this permission, because the hub may
-    /// hibernate before the agent has started.
-    fn expect_reactivation(&self, id: &str) {
-        let until = self.rt.now() + REOPEN_MS;
-        self.turn().in_flight.expect_reactivation(id, until);
-        self.rt.kv_put(&reactivation_key(id), &until.to_string());
     }
 
     /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
@@ -206,12 +204,6 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Reserves the resume of a session. Returns the machine to call and the params, or `None` while another resume runs.
-    fn begin_resume(&mut self, id: &str) -> Result<Option<(Owner, ResumeParams)>, Error> {
-        let plan = self.plan(id, Method::SpawnSession)?;
-        Ok(self.state.in_flight.begin_resume(id).then_some(plan))
-    }
-
     /// Returns the machine whose `method` can continue the conversation of a session, and the params.
     fn plan(&self, id: &str, method: Method) -> Result<(Owner, ResumeParams), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
@@ -221,9 +213,9 @@ impl Turn<'_> {
     }
 
     /// Fails resumes whose session did not become active in time.
-    pub(in crate::hub) fn expire_resumes(&mut self, now: u64) {
+    pub fn expire_resumes(&mut self, now: u64) {
         for id in self.state.in_flight.expire_reactivations(now) {
-            self.hub.rt.kv_delete(&reactivation_key(&id));
+            self.hub.rt.kv_delete(&format!("{REACTIVATION}{id}"));
         }
         self.state.activation_waiters.expire(now);
     }

@@ -33,16 +33,8 @@ fn to_text(entry: &CachedSession, field: VersionedField, value: Option<Json>) ->
 }
 
 impl Hub {
-    /// Updates the metadata or the agent state of a session for a CLI.
-    pub async fn update_session(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
-        match update.field {
-            VersionedField::AgentState => self.update_agent_state(update).await,
-            _ => self.update_metadata(update).await,
-        }
-    }
-
-    /// Updates the metadata. If the update archives an active session, ends the session.
-    async fn update_metadata(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+    /// Updates the metadata of a session for a CLI. If the update archives an active session, ends the session.
+    pub(in crate::hub) async fn update_metadata(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         check_size("metadata", value, MAX_CONTENT_BYTES)?;
         let value = if value.is_null() { value.clone() } else { fit_metadata(value)? };
@@ -61,9 +53,12 @@ impl Hub {
         Ok(())
     }
 
-    /// Updates the agent state. Keeps completed requests that the update does not contain. Copies only those completed requests of the
+    /// Updates the agent state of a session for a CLI. Keeps completed requests that the update does not contain. Copies only those completed requests of the
     /// update that are new or changed.
-    async fn update_agent_state(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+    pub(in crate::hub) async fn update_agent_state(
+        self: &Arc<Self>,
+        update: &VersionedUpdate<'_>,
+    ) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         let received = split_agent_state(value)?;
         // A state that is not large is returned as the CLI sent it.

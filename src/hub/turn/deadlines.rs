@@ -13,7 +13,7 @@ use crate::model::owner::Owner;
 impl Turn<'_> {
     /// Restarts the deadline of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
     /// `at`: when the frame arrived.
-    pub(in crate::hub) fn restart_deadline_on_activity(&mut self, owner: Owner, from: ConnId, at: u64) {
+    pub fn restart_deadline_on_activity(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.record_activity(owner.clone(), at) {
             self.store_deadline(&owner);
         }
@@ -37,7 +37,7 @@ impl Turn<'_> {
     /// Restarts the deadline of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
     /// for earlier frames of its socket. Does nothing if the owner has no deadline, as when the owner is inactive, or if another installation
     /// serves the owner.
-    pub(in crate::hub) fn restart_deadline_on_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
+    pub fn restart_deadline_on_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.has_deadline(&owner) && !self.state.connections.is_served_elsewhere(&owner, from) {
             self.state.cache.set_active_at(&owner, at);
             self.restart_deadline_on_activity(owner, from, at);
@@ -45,7 +45,7 @@ impl Turn<'_> {
     }
 
     /// Starts or restarts the deadline of an owner without changing the time of its last activity.
-    pub(in crate::hub) fn start_deadline(&mut self, owner: Owner) {
+    pub fn start_deadline(&mut self, owner: Owner) {
         if self.state.liveness.start_without_activity(owner.clone(), self.hub.rt.now()) {
             self.store_deadline(&owner);
         }
@@ -53,19 +53,19 @@ impl Turn<'_> {
     }
 
     /// Starts the deadline of an owner that is active in the database, unless the owner has one.
-    pub(in crate::hub) fn start_deadline_if_missing(&mut self, owner: Owner) {
+    pub fn start_deadline_if_missing(&mut self, owner: Owner) {
         if !self.state.liveness.has_deadline(&owner) {
             self.start_deadline(owner);
         }
     }
 
     /// Writes an owner's deadline to the object's storage.
-    pub(in crate::hub) fn store_deadline(&self, owner: &Owner) {
+    pub fn store_deadline(&self, owner: &Owner) {
         self.hub.rt.kv_put(&deadline_key(owner), &self.state.liveness.deadline_to_store(owner).to_string());
     }
 
     /// Restarts the deadline of a session or machine after its socket closed, so that its CLI can reconnect before the deadline.
-    pub(in crate::hub) fn restart_deadline_on_disconnect(&mut self, owner: &Owner, now: u64) {
+    pub fn restart_deadline_on_disconnect(&mut self, owner: &Owner, now: u64) {
         let is_served = self.state.is_served(owner, None, now);
         if self.state.liveness.record_disconnect(owner, now, is_served) {
             self.state.cache.set_active_at(owner, now);
@@ -80,7 +80,7 @@ impl Turn<'_> {
 impl State {
     /// Whether a CLI other than `except` serves an owner: the CLI's socket is open, and its last activity for the owner is within the
     /// timeout.
-    pub(in crate::hub) fn is_served(&self, owner: &Owner, except: Option<ConnId>, now: u64) -> bool {
+    pub fn is_served(&self, owner: &Owner, except: Option<ConnId>, now: u64) -> bool {
         // An attachment is written at most once per interval, so the last activity may be later than `at` by that much.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;
         let others = self.connections.clis_of_owner(owner).iter().filter(|conn| Some(**conn) != except);

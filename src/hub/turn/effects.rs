@@ -16,7 +16,7 @@ use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame
 
 impl Turn<'_> {
     /// Runs the effects of a durable change. `event_numbers` are reserved for the events that the effects publish.
-    pub(in crate::hub) fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
+    pub fn run_effects(&mut self, effects: Vec<Effect>, mut event_numbers: Range<u64>) {
         let mut inactive_count = 0;
         for effect in effects {
             let to = self.state.recipients(&effect);
@@ -63,13 +63,13 @@ impl Turn<'_> {
     }
 
     /// Sends a CLI the reply to a durable change.
-    pub(in crate::hub) fn send_committed_reply(&mut self, reply: Reply) {
+    pub fn send_committed_reply(&mut self, reply: Reply) {
         self.send_frame(reply.conn, &reply.on_commit.concat());
     }
 
     /// Queues an update of a versioned field for the CLIs of its session or machine, except the CLI that made the change. `text` is the
     /// value.
-    pub(in crate::hub) fn queue_update(
+    pub fn queue_update(
         &mut self,
         owner: Owner,
         except: Option<ConnId>,
@@ -96,7 +96,7 @@ impl Turn<'_> {
 
     /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
     /// other effects.
-    pub(in crate::hub) fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
+    pub fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
                 Effect::Reply(reply) => self.send_frame(reply.conn, &reply.on_failure),
@@ -118,7 +118,7 @@ impl Turn<'_> {
 
 impl State {
     /// Returns the CLIs to which an effect sends an update: all that serve the owner, except the one that caused the change.
-    pub(in crate::hub) fn recipients(&self, effect: &Effect) -> Vec<ConnId> {
+    pub fn recipients(&self, effect: &Effect) -> Vec<ConnId> {
         let (conns, except) = match effect {
             Effect::Update { owner, except, .. } => (self.connections.clis_of_owner(owner), except),
             Effect::Message { session, except, .. } => (self.connections.clis_of_session(session), except),

@@ -22,14 +22,14 @@ impl Hub {
 
 impl Turn<'_> {
     /// Disconnects CLIs that may have an outdated state after a failed write. A CLI reads the current state when it reconnects.
-    pub(in crate::hub) fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
+    pub fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
         for conn in conns {
             self.disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
         }
     }
 
     /// Disconnects a CLI if it has too many unread bytes. Called when the CLI sends a frame. Returns whether it was disconnected.
-    pub(in crate::hub) fn disconnect_if_behind(&mut self, conn: ConnId) -> bool {
+    pub fn disconnect_if_behind(&mut self, conn: ConnId) -> bool {
         let is_behind =
             self.state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
         if is_behind {
@@ -39,19 +39,14 @@ impl Turn<'_> {
     }
 
     /// Sends an update to CLIs. Disconnects the CLIs with too many unread bytes.
-    pub(in crate::hub) fn send_update(&mut self, to: &[ConnId], frame: &str) {
+    pub fn send_update(&mut self, to: &[ConnId], frame: &str) {
         for conn in self.send_unless_stalled(to, frame, STALLED_CLI) {
             self.ping_if_needed(conn);
         }
     }
 
     /// Sends a frame to the clients without too many unread bytes, and returns their sockets. Disconnects the other clients.
-    pub(in crate::hub) fn send_unless_stalled(
-        &mut self,
-        to: &[ConnId],
-        frame: &str,
-        close_reason: &str,
-    ) -> Vec<ConnId> {
+    pub fn send_unless_stalled(&mut self, to: &[ConnId], frame: &str, close_reason: &str) -> Vec<ConnId> {
         let (ready, stalled): (Vec<ConnId>, Vec<ConnId>) =
             to.iter().partition(|conn| self.state.connections.record_event(**conn, frame.len()));
         self.hub.rt.send(&ready, frame);
@@ -62,7 +57,7 @@ impl Turn<'_> {
     }
 
     /// Closes a socket and removes it from the state.
-    pub(in crate::hub) fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
+    pub fn disconnect(&mut self, conn: ConnId, code: u16, reason: &str) {
         self.hub.rt.close(conn, code, reason);
         let (peer, dropped_bytes) = self.state.connections.remove(conn);
         self.state.memory_reservations.frames.release_part(dropped_bytes);

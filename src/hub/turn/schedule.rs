@@ -9,7 +9,7 @@ use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
 const ALARM_RETRY_MS: u64 = 1_000;
 
 impl Turn<'_> {
-    pub(in crate::hub) fn request_alarm(&mut self, at: Option<u64>) {
+    pub fn request_alarm(&mut self, at: Option<u64>) {
         let now = self.hub.rt.now();
         let at = if self.state.schedule.is_alarm_lost(now) {
             at.into_iter().chain(self.state.next_deadline()).min()
@@ -29,12 +29,12 @@ impl Turn<'_> {
         });
     }
 
-    pub(in crate::hub) fn set_next_alarm(&mut self) {
+    pub fn set_next_alarm(&mut self) {
         self.request_alarm(self.state.next_deadline());
     }
 
     /// Starts heartbeats and pings when the first client connects. Skips the ticks that were missed without clients.
-    pub(in crate::hub) fn start_ticks(&mut self) {
+    pub fn start_ticks(&mut self) {
         if !self.state.connections.has_clients() {
             let now = self.hub.rt.now();
             self.state.schedule.skip_ticks(now);
@@ -44,7 +44,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    pub(in crate::hub) fn next_deadline(&self) -> Option<u64> {
+    pub fn next_deadline(&self) -> Option<u64> {
         let deadlines = [
             self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
             self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),

@@ -12,9 +12,8 @@ use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::scalar;
 
-#[derive(Debug, Clone, Default)]
 pub struct Workspace {
-    pub session_id: String,
+    pub session: Owner,
     /// The absolute path, empty if the session's metadata has none.
     pub path: String,
     pub agent: Option<String>,
@@ -34,12 +33,7 @@ impl Hub {
         let turn = self.turn();
         let metadata = turn.cache.require_entry(id)?.session.metadata_fields();
         let path = metadata.path().unwrap_or_default();
-        Ok(Workspace { session_id: id.to_owned(), path, agent: metadata.flavor() })
-    }
-
-    /// Calls a method of the session's CLI. Returns its result, or for a failed call `{"success":false,"error"}`.
-    pub async fn call_method(&self, w: &Workspace, method: Method, params: &str) -> String {
-        self.call_or_failure(&Owner::Session(w.session_id.clone()), method, params).await
+        Ok(Workspace { session: Owner::Session(id.to_owned()), path, agent: metadata.flavor() })
     }
 
     /// `GET .../files`: the files whose names match the query, found with ripgrep.
@@ -50,7 +44,7 @@ impl Hub {
             None => vec!["--files"],
         };
         let params = Json::object(&[("args", Json::of(&args)), ("cwd", Json::of(&w.path))]);
-        let result = self.call_method(w, Method::RunRipgrep, params.text()).await;
+        let result = self.call_or_failure(&w.session, Method::RunRipgrep, params.text()).await;
         match serde_json::from_str(&result).ok() {
             Some(RipgrepResult { success: true, stdout }) => {
                 let paths = stdout.iter().flat_map(|stdout| stdout.lines()).filter(|line| !line.is_empty());

@@ -9,10 +9,8 @@ use futures::future::{Either, select, try_join};
 use serde::Deserialize;
 
 use crate::hub::core::error::{Error, check_length};
-use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::core::ports::{ConnId, UploadBody, UploadFault};
-use crate::hub::turn::Turn;
 use crate::hub::{FrameUploadTicket, Hub};
 use crate::limits::{
     CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_UPLOAD_FIELDS_BYTES,
@@ -60,14 +58,14 @@ const NO_FRAME_UPLOAD_SLOT: &str = "The session's CLI does not accept uploads in
 struct UploadSlot<'a> {
     hub: &'a Hub,
     session: &'a str,
-    /// Resolves when the slot is granted. `None` after that.
-    grant: Option<oneshot::Receiver<()>>,
+    /// Resolves when the slot is granted.
+    grant: oneshot::Receiver<()>,
 }
 
 impl Drop for UploadSlot<'_> {
     fn drop(&mut self) {
-        // A request that is canceled while it waits may just have been granted the slot.
-        let was_granted = self.grant.as_mut().is_none_or(|grant| matches!(grant.try_recv(), Ok(Some(()))));
+        // `Ok(None)` only while the request waits. A request that is canceled may just have been granted the slot.
+        let was_granted = !matches!(self.grant.try_recv(), Ok(None));
         self.hub.turn().upload_slots.release(self.session, was_granted);
     }
 }
@@ -81,9 +79,15 @@ impl Hub {
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
-        let conn = self.find_upload_socket(&owner).await.map_err(to_upload_error)?;
-        if self.turn().accepts_chunks(conn) {
-            return ChunkedUpload::new(self, &owner, conn).send(body, upload).await;
+        // Waits for a CLI that may reconnect.
+        let opened = self.open_call(&owner, Method::UploadFile, self.config.rpc_timeout_ms).await;
+        let call = opened.map_err(to_upload_error)?;
+        self.turn().rpc.cancel(&call);
+        let accepts_chunks = self.turn().connections.cli(call.conn).is_some_and(|cli| cli.accepts_upload_chunks);
+        if accepts_chunks {
+            let chunked =
+                ChunkedUpload { hub: self, owner: &owner, conn: call.conn, id: self.new_id(), is_partial: false };
+            return chunked.send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
@@ -126,7 +130,11 @@ impl Hub {
     /// Waits until a CLI has read the frames that were sent to it: until then, the runtime holds the frames in memory.
     async fn wait_until_read(&self, conn: ConnId) {
         let ping = self.turn().ping_after_frame(conn);
-        while !self.has_answered_ping(conn, ping) {
+        let is_waiting = || {
+            let turn = self.turn();
+            turn.connections.get(conn).is_some_and(|connection| !connection.send_window.is_acknowledged(ping))
+        };
+        while is_waiting() {
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
     }
@@ -173,13 +181,6 @@ impl Hub {
         self.config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
     }
 
-    /// Returns the socket of the CLI that accepts uploads to a session. Waits for a CLI that may reconnect.
-    async fn find_upload_socket(&self, owner: &Owner) -> Result<ConnId, RpcError> {
-        let call = self.open_call(owner, Method::UploadFile, self.config.rpc_timeout_ms).await?;
-        self.turn().rpc.cancel(&call);
-        Ok(call.conn)
-    }
-
     /// Waits until no other upload in the isolate needs the memory for a large frame.
     async fn acquire_frame_upload_slot(&self) -> Result<FrameUploadTicket, Error> {
         let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_SLOT_TIMEOUT_MS);
@@ -204,19 +205,10 @@ impl Hub {
 
     async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {
         let grant = self.turn().upload_slots.request(session)?;
-        let mut slot = UploadSlot { hub: self, session, grant: Some(grant) };
-        if let Some(grant) = &mut slot.grant {
-            // The sender is in the hub's state, so it is never dropped first.
-            let _ = grant.await;
-        }
-        slot.grant = None;
+        let mut slot = UploadSlot { hub: self, session, grant };
+        // The sender is in the hub's state, so it is never dropped first.
+        let _ = (&mut slot.grant).await;
         Ok(slot)
-    }
-}
-
-impl Turn<'_> {
-    fn accepts_chunks(&mut self, conn: ConnId) -> bool {
-        matches!(self.state.connections.get(conn), Some(Connection { peer: Peer::Cli(cli), .. }) if cli.accepts_upload_chunks)
     }
 }
 
@@ -230,12 +222,7 @@ struct ChunkedUpload<'a> {
     is_partial: bool,
 }
 
-impl<'a> ChunkedUpload<'a> {
-    /// Creates an upload to the CLI with the socket `conn`.
-    fn new(hub: &'a Hub, owner: &'a Owner, conn: ConnId) -> Self {
-        Self { hub, owner, conn, id: hub.new_id(), is_partial: false }
-    }
-
+impl ChunkedUpload<'_> {
     /// Sends the buffered content and the rest of the body, one chunk at a time. While the CLI processes a chunk, the hub reads
     /// the next one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a
     /// chunk that the CLI refused, as JSON text.

@@ -245,7 +245,7 @@ pub(in crate::hub) fn interrupted() -> Error {
 impl Turn<'_> {
     /// Clears the cache and the write queue after a failed batch, because both depend on changes that were not written. Fails
     /// the `effects` of the batch, and the effects in the write queue.
-    pub(in crate::hub) fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
+    pub fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
         self.state.stored_bytes.forget();
         let queued = self.state.write_queue.discard();
@@ -253,12 +253,7 @@ impl Turn<'_> {
     }
 
     /// Stores the results of a lookup in memory. `results` are the results of the whole batch.
-    pub(in crate::hub) fn insert_looked_up(
-        &mut self,
-        lookup: LocalIdLookup,
-        batch: &[Statement],
-        results: &mut [Vec<Row>],
-    ) {
+    pub fn insert_looked_up(&mut self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
         let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
             Ok(found) => found,
             // The waiting messages repeat the lookup, and are rejected after several failures.
@@ -284,7 +279,7 @@ impl Turn<'_> {
 impl State {
     /// Returns the local ids to look up with a batch: the ids of the waiting messages, and of the queued messages that the same
     /// CLIs have sent since.
-    pub(in crate::hub) fn take_local_id_lookup(&mut self) -> LocalIdLookup {
+    pub fn take_local_id_lookup(&mut self) -> LocalIdLookup {
         let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
         for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
             self.cache.local_ids_mut(&session).into_iter().for_each(LocalIds::make_room);

@@ -4,4 +4,3 @@ pub mod closed;
 pub mod deletion;
 pub mod quotas;
 pub mod recent_writers;
-pub mod usage;

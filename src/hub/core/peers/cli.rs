@@ -32,7 +32,6 @@ impl From<ServedOwner> for StoredOwner {
     }
 }
 
-/// A connected CLI.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Cli {

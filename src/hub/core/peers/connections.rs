@@ -84,7 +84,6 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// An open socket.
 #[derive(Debug)]
 pub struct Connection {
     pub peer: Peer,
@@ -243,7 +242,6 @@ impl Connections {
         self.by_owner.get(owner).map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the sockets of the CLIs that serve a session.
     pub fn clis_of_session(&self, id: &str) -> &[ConnId] {
         self.clis_of_owner(&Owner::Session(id.to_owned()))
     }

@@ -13,9 +13,9 @@ use crate::store::push::PushSubscription;
 /// The prefix of all keys below.
 pub const PUSH_KEY_PREFIX: &str = "push:";
 /// Followed by the id of a [`Delivery`](super::delivery::Delivery). The value is its JSON.
-const DELIVERY_PREFIX: &str = "push:item:";
+pub(in crate::hub) const DELIVERIES: &str = "push:item:";
 /// Followed by the id of a session in cooldown. The value is the end of the cooldown in Unix milliseconds.
-const COOLDOWN_PREFIX: &str = "push:cool:";
+pub(in crate::hub) const COOLDOWNS: &str = "push:cool:";
 /// The value is [`RateLimiter::encode`].
 pub(in crate::hub) const RATE_LIMITER_KEY: &str = "push:minute";
 /// The value is the time until which the hub assumes that there are no subscribers, in Unix milliseconds. A new object
@@ -46,24 +46,16 @@ impl PushState {
                 push.subscribers.assumed_empty_until = value.parse().unwrap_or_default();
             } else if key == RATE_LIMITER_KEY {
                 push.rate_limiter = RateLimiter::decode(&value);
-            } else if let Some(id) = key.strip_prefix(DELIVERY_PREFIX) {
+            } else if let Some(id) = key.strip_prefix(DELIVERIES) {
                 if let (Ok(id), Ok(delivery)) = (id.parse(), serde_json::from_str(&value)) {
                     push.queue.restore(id, delivery);
                 }
-            } else if let (Some(session), Ok(until)) = (key.strip_prefix(COOLDOWN_PREFIX), value.parse()) {
+            } else if let (Some(session), Ok(until)) = (key.strip_prefix(COOLDOWNS), value.parse()) {
                 push.queue.cooldowns.insert(session.to_owned(), until);
             }
         }
         push
     }
-}
-
-pub(in crate::hub) fn delivery_key(id: u64) -> String {
-    format!("{DELIVERY_PREFIX}{id}")
-}
-
-pub(in crate::hub) fn cooldown_key(session: &str) -> String {
-    format!("{COOLDOWN_PREFIX}{session}")
 }
 
 /// A push subscription, with the values that are derived from its endpoint.

@@ -173,7 +173,6 @@ impl Cache {
         }
     }
 
-    /// Returns the number of sessions in memory.
     pub fn cached_sessions(&self) -> usize {
         self.sessions.len()
     }

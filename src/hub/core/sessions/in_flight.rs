@@ -31,7 +31,6 @@ impl InFlight {
         self.0.entry(session.to_owned()).or_default()
     }
 
-    /// Whether any operation is in flight for a session.
     pub fn has_any(&self, session: &str) -> bool {
         self.0.contains_key(session)
     }

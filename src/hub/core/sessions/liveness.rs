@@ -108,7 +108,6 @@ pub struct Liveness {
 }
 
 impl Liveness {
-    /// Returns the number of sessions with a deadline.
     pub fn live_session_count(&self) -> usize {
         self.pending.keys().filter(|owner| matches!(owner, Owner::Session(_))).count()
     }

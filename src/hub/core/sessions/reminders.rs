@@ -12,13 +12,11 @@ pub struct Reminders {
 }
 
 impl Reminders {
-    /// Whether a reminder may be sent now.
     pub fn is_allowed(&self, now: u64) -> bool {
         // If the clock was set back, a time that was computed before is too far in the future.
         now >= self.next_at || self.next_at > now + PRESENCE_INTERVAL_MS
     }
 
-    /// Records a reminder and the number of web clients that receive it.
     pub fn record(&mut self, web_clients: usize, now: u64) {
         self.next_at = now + web_clients as u64 / REMINDERS_PER_MS;
     }
