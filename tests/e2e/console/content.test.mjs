@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForEqual, waitForFrames, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { liveTalk, outputRecord, sayAll } from '../lib/records.mjs';
 import { openInPage } from '../lib/views.mjs';
@@ -161,6 +161,47 @@ test('copies code, and truncates very long content at first', async (t) => {
   await waitForOutput(({ length }) => length === 50_000, 'the start of the output');
   await page.getByRole('button', { name: 'Show all 60000 characters' }).press('Enter');
   await waitForOutput(({ length }) => length === 60_000, 'the whole output');
+});
+
+test('shows all of a long diff without moving the view, lays out only the lines near the viewport, and copies all lines without numbers', async (t) => {
+  const lines = Array.from({ length: 3000 }, (_, index) =>
+    index % 7 === 6 ? '' : `${'\t'.repeat(index % 3)}line ${index + 1}${' of a long file'.repeat(3)}`,
+  );
+  const { page, context } = await openConversation(
+    t,
+    'long-diff',
+    [outputRecord({ type: 'tool_use', id: 'w', name: 'Write', input: { file_path: 'long.txt', content: `${lines.join('\n')}\n` } })],
+    PHONE,
+  );
+  await context.grantPermissions(['clipboard-read', 'clipboard-write']);
+  await page.locator('summary', { hasText: 'long.txt' }).tap();
+  const rows = page.getByRole('table').getByRole('row');
+  const isLaidOut = (index) => rows.nth(index).evaluate((row) => row.checkVisibility({ contentVisibilityAuto: true }));
+  /** Presses a button once the list no longer counts as scrolled, which is 150 ms after the last event. */
+  const pressInView = async (button) => {
+    await button.focus();
+    for (let pair = 0; pair < 10; pair += 1) await waitForFrames(page);
+    await button.press('Enter');
+  };
+  const showWhole = page.getByRole('button', { name: /^Show all \(.* KiB\)$/ });
+  await showWhole.waitFor();
+  const shownRows = await rows.count();
+  await pressInView(showWhole);
+  // The first rows are the head of the table and that of the hunk.
+  await waitForCount(rows, 1002);
+  await waitForEqual(() => Promise.all([shownRows - 1, 1001].map(isLaidOut)), [true, false]);
+  await pressInView(page.getByRole('button', { name: 'Show all 3000 lines' }));
+  await waitForCount(rows, 3002);
+  // The view stays at the line after which the lines were added.
+  await waitForEqual(() => Promise.all([2, 1001, 3001].map(isLaidOut)), [false, true, false]);
+  await rows.nth(3001).scrollIntoViewIfNeeded();
+  await waitForEqual(() => Promise.all([1001, 3001].map(isLaidOut)), [false, true]);
+  await waitForEqual(() => rows.nth(3001).getByRole('cell').allTextContents(), ['3000', '+added', lines.at(-1)]);
+  await page.evaluate(() => {
+    getSelection().setBaseAndExtent(document.querySelector('[data-kind]'), 0, document.querySelector('[role=table]').lastElementChild, 50);
+    document.execCommand('copy');
+  });
+  await waitForEqual(async () => (await page.evaluate(() => navigator.clipboard.readText())).trimEnd(), lines.join('\n').trimEnd());
 });
 
 test('shows the start and the end of a large output, and loads the whole output only on demand', async (t) => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, positionOf, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -329,6 +329,44 @@ test('lists and searches more sessions than fit one page of the hub’s list', a
   await waitForCount(rows, 21);
   await page.getByRole('link', { name: /Session 42\b/ }).click();
   await new Chat(page).page.getByText('No messages yet').waitFor();
+});
+
+test('on a phone, a long list that is shown again renders the rows of the screen first, at its scroll position', async (t) => {
+  await hub.web('again').openSession({ tag: '/code/0', metadata: { path: '/code/0', host: 'h', name: 'Session 0' } });
+  await copySession('again', 199);
+  const { page } = await visit(t, 'again', PHONE);
+  const rows = page.locator('.session-row');
+  const goBack = async () => {
+    await page.getByText('No messages yet').waitFor();
+    /** @type {number} */
+    const first = await page.evaluate(
+      () =>
+        new Promise((resolve) => {
+          new MutationObserver((_, observer) => {
+            const { length } = document.querySelectorAll('.session-row');
+            if (length === 0) return;
+            observer.disconnect();
+            resolve(length);
+          }).observe(document.body, { childList: true, subtree: true });
+          history.back();
+        }),
+    );
+    await waitForCount(rows, 200);
+    return first;
+  };
+  await waitForCount(rows, 200);
+  await rows.first().tap();
+  assert.ok((await goBack()) < 50);
+  const list = page.getByRole('region', { name: 'Sessions by directory' });
+  await list.evaluate((element) => element.scrollTo(0, 3000));
+  const opened = page.locator('.session-row:hover');
+  await list.hover();
+  const name = await opened.innerText();
+  const top = await positionOf(opened);
+  await opened.tap();
+  const count = await goBack();
+  assert.ok(count > 40 && count < 120, `${count} rows`);
+  await waitForEqual(() => positionOf(rows.filter({ hasText: name.split('\n')[0] })), top);
 });
 
 test('a session whose agent cannot be started is shown as failed with the reason, until the agent runs', async (t) => {

@@ -7,12 +7,12 @@ import { groupSessions, isArchived, matchesQuery, sortSessions } from '../state/
 import { loadStates, summaries } from '../state/store.ts';
 import { LoadGate } from '../ui/loading.tsx';
 import { SearchField } from '../ui/search.tsx';
-import { FIRST_ROWS, SessionGroups } from './session-groups.tsx';
+import { rowsUpTo, SessionGroups } from './session-groups.tsx';
 
 export function Archive() {
   useEffect(() => void sync.fetchArchive(), []);
   const [query, setQuery] = useState('');
-  const rowLimit = useSignal(FIRST_ROWS);
+  const rowLimit = useSignal(rowsUpTo(0));
   const trimmedQuery = query.trim();
   const archived = Object.values(summaries.value).filter(isArchived);
   const groups = groupSessions(

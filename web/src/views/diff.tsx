@@ -1,8 +1,9 @@
 /** Shows diffs as tables with old and new line numbers. */
 
 import './diff.css';
-import { useMemo } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef } from 'preact/hooks';
 import { describePatch, type DiffLine, diffTexts, type Hunk, parseDiff, takeLines } from '../content/diff.ts';
+import { countDigits, estimateHeight, groupLines, type LineGroup, lineText } from '../content/diff-layout.ts';
 import { escapeText } from '../content/escape-invisible.ts';
 import type { Edit } from '../content/tool-arguments.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
@@ -31,20 +32,26 @@ export function Diff({ patch, label }: { patch: string; label: string }) {
 export function Edits({ edits }: { edits: Edit[] }) {
   return (
     <>
-      {edits.map(({ path, before, after }, index) => (
-        <figure key={`${path}-${index}`} class="edit">
-          <figcaption class="mono">
-            <EscapedText text={path} />
-          </figcaption>
-          <Hunks name={`edit ${index}`} hunks={diffTexts(before, after)} label={`Edit of ${escapeText(path)}`} />
-        </figure>
+      {edits.map((edit, index) => (
+        <EditDiff key={`${edit.path}-${index}`} name={`edit ${index}`} edit={edit} />
       ))}
     </>
   );
 }
 
-const SIGNS = { same: ' ', added: '+', removed: '−' };
-const LABELS = { same: '', added: 'added', removed: 'removed' };
+function EditDiff({ name, edit: { path, before, after } }: { name: string; edit: Edit }) {
+  const hunks = useMemo(() => diffTexts(before, after), [before, after]);
+  return (
+    <figure class="edit">
+      <figcaption class="mono">
+        <EscapedText text={path} />
+      </figcaption>
+      <Hunks name={name} hunks={hunks} label={`Edit of ${escapeText(path)}`} />
+    </figure>
+  );
+}
+
+const SIGNS = { added: '+', removed: '−' };
 
 /** Showing many thousand lines at once would block the page. */
 const INITIAL_LINES = 1000;
@@ -65,43 +72,75 @@ function Hunks({ name, hunks, label }: { name: string; hunks: Hunk[]; label: str
   );
 }
 
+/** The rows are not elements of a table, because browsers skip the layout only of blocks. */
 function HunkTable({ hunks, label }: { hunks: Hunk[]; label: string }) {
+  const groups = useMemo(() => groupLines(hunks), [hunks]);
+  const table = useRef<HTMLDivElement>(null);
+  useLayoutEffect(() => {
+    if (table.current) estimateHeights(table.current, groups);
+  }, [groups]);
   return (
     <div class="diff" tabIndex={0} role="region" aria-label={label}>
-      <table>
-        <thead class="visually-hidden">
-          <tr>
-            <th scope="col">Old line</th>
-            <th scope="col">New line</th>
-            <th scope="col">Change</th>
-            <th scope="col">Text</th>
-          </tr>
-        </thead>
-        {hunks.map(({ header, lines }) => (
-          <tbody key={header}>
-            <tr class="hunk">
-              <td colSpan={4}>{header}</td>
-            </tr>
-            {lines.map((line) => (
-              <DiffRow key={`${line.before} ${line.after}`} line={line} />
+      <div role="table" ref={table} style={{ '--number-width': `max(34px, ${countDigits(hunks)}ch + 12px)` }}>
+        <div class="visually-hidden" role="rowgroup" style={{ WebkitUserSelect: 'none' }}>
+          <div class="diff-row" role="row">
+            <span role="columnheader">Old line</span>
+            <span role="columnheader">New line</span>
+            <span role="columnheader">Change</span>
+            <span role="columnheader">Text</span>
+          </div>
+        </div>
+        {groups.map(({ header, lines }, index) => (
+          <div key={index} class="chunk" role="rowgroup">
+            {header !== undefined && (
+              <div class="hunk" role="row">
+                <div role="cell" aria-colspan={4}>
+                  {header}
+                </div>
+              </div>
+            )}
+            {lines.map((line, row) => (
+              <DiffRow key={row} line={line} />
             ))}
-          </tbody>
+          </div>
         ))}
-      </table>
+      </div>
     </div>
   );
 }
 
+/** The width of a character of common monospaced fonts, relative to the font size. */
+const CHARACTER_WIDTH = 0.602;
+
+/** Sets the height of each group until it is laid out. A wrong height moves what the user reads while groups above are laid out. */
+function estimateHeights(table: HTMLElement, groups: LineGroup[]): void {
+  const text = table.querySelector('.text');
+  if (!text) return;
+  const { paddingRight, fontSize } = getComputedStyle(text);
+  const columns = Math.floor((text.clientWidth - Number.parseFloat(paddingRight)) / (CHARACTER_WIDTH * Number.parseFloat(fontSize)));
+  table.querySelectorAll<HTMLElement>('.chunk').forEach(({ style }, index) => {
+    style.containIntrinsicHeight = `auto ${estimateHeight(groups[index] as LineGroup, columns)}lh`;
+  });
+}
+
 function DiffRow({ line: { kind, before, after, spans } }: { line: DiffLine }) {
   return (
-    <tr data-kind={kind}>
-      <td class="number">{before}</td>
-      <td class="number">{after}</td>
-      <td class="sign">
-        <span aria-hidden>{SIGNS[kind]}</span>
-        <span class="visually-hidden">{LABELS[kind]}</span>
-      </td>
-      <td class="text">
+    <div class="diff-row" role="row" data-kind={kind}>
+      <div class="number" role="cell">
+        {before}
+      </div>
+      <div class="number" role="cell">
+        {after}
+      </div>
+      <div class="sign" role="cell">
+        {kind !== 'same' && (
+          <>
+            <span aria-hidden>{SIGNS[kind]}</span>
+            <span class="visually-hidden">{kind}</span>
+          </>
+        )}
+      </div>
+      <div class="text" role="cell">
         {spans.map(({ text, isChanged }, index) =>
           isChanged ? (
             <mark key={index}>
@@ -111,7 +150,9 @@ function DiffRow({ line: { kind, before, after, spans } }: { line: DiffLine }) {
             <EscapedText key={index} text={text} />
           ),
         )}
-      </td>
-    </tr>
+        {/* Without a line break, a copy of the text would lack the empty lines. */}
+        {lineText(spans) === '' && <br />}
+      </div>
+    </div>
   );
 }

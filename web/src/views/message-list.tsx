@@ -230,9 +230,10 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
     if (hasNewer) void sync.fetchNewestMessages(sessionId);
     else scrollToEnd();
   };
-  // A user who expands an item reads it from its start, so the list must not scroll to the end.
+  // A user who expands an item, or shows all of its text, reads on from there, so the list must not scroll to the end. After a button that
+  // leaves the end in view, such as Cancel, `onResize` follows the end again.
   const onClick = ({ target }: MouseEvent) => {
-    if ((target as Element).closest('summary, .disclosure-more, .turn-line')) isAtEnd.current = false;
+    if ((target as Element).closest('summary, .quiet, .turn-line')) isAtEnd.current = false;
   };
 
   const unseenCount = isScrolledUp && !hasNewer ? countNew(rows, getReading(sessionId).seenSeq) : 0;

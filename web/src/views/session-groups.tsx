@@ -9,12 +9,12 @@ import { SessionRow } from './session-row.tsx';
 
 /** A row is at least this high, in pixels. */
 const MIN_ROW_HEIGHT = 44;
-/** The rows that are rendered first: a screen, so that a slow phone shows the list early. */
-export const FIRST_ROWS = Math.ceil(innerHeight / MIN_ROW_HEIGHT);
+/** Returns how many rows are rendered first, so that a slow phone shows the list early: those up to the end of the screen. */
+export const rowsUpTo = (scrollTop: number) => Math.ceil((scrollTop + innerHeight) / MIN_ROW_HEIGHT);
 /** The list grows to this many rows by itself. Whenever its end comes into view, it grows by the same number of rows. */
 const ROWS_PER_STEP = 1000;
 
-/** Renders the first `rowLimit` rows, and raises `rowLimit` step by step. At first, `rowLimit` must be at least {@link FIRST_ROWS}. */
+/** Renders the first `rowLimit` rows, and raises `rowLimit` step by step. At first, `rowLimit` must be at least {@link rowsUpTo} the scroll position. */
 export function SessionGroups({ groups, rowLimit }: { groups: SessionGroup[]; rowLimit: Signal<number> }) {
   // Runs after each rendering. Doubling keeps each rendering short, so that a slow phone reacts to touches.
   useEffect(() => {

@@ -21,7 +21,7 @@ import { AccountSwitcher } from './account-switcher.tsx';
 import { FirstRunGate } from './first-run.tsx';
 import { InboxSection } from './inbox-section.tsx';
 import { lazy } from './lazy.tsx';
-import { FIRST_ROWS, SessionGroups } from './session-groups.tsx';
+import { rowsUpTo, SessionGroups } from './session-groups.tsx';
 
 const ListNotices = lazy(() => import('./list-notices.tsx').then(({ ListNotices }) => ListNotices));
 
@@ -29,7 +29,7 @@ const FILTER_KEY = 'session-filter';
 
 /** The query, the number of rows and the scroll position are outside of the component: a phone unmounts the list while a session is open. */
 const query = signal('');
-const rowLimit = signal(FIRST_ROWS);
+const rowLimit = signal(rowsUpTo(0));
 let scrollTop = 0;
 
 /** Kept in the tab, across reloads. */
@@ -51,6 +51,8 @@ export function SessionList() {
     if (list.current) list.current.scrollTop = scrollTop;
     return () => {
       shownSessions = null;
+      // The list is rendered again with the rows above and in the view. The others are added in steps.
+      rowLimit.value = Math.min(rowLimit.value, rowsUpTo(scrollTop));
     };
   }, []);
   const isInUse = usePointerActivity(list);

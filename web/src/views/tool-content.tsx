@@ -91,7 +91,7 @@ function renderInChunks(text: string): ComponentChildren {
     from = to;
   }
   return chunks.map((chunk, index) => (
-    <span key={index} class="output-chunk">
+    <span key={index} class="chunk">
       {chunk}
     </span>
   ));
