@@ -27,7 +27,7 @@ export const lineText = (spans: TextSpan[]): string => spans.map(({ text }) => t
 const EMPTY_COLUMNS = 4;
 
 /** Characters that take two columns: those of East Asian scripts. */
-const WIDE = /[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6]/g;
+const WIDE = /[\u2e80-\ud7a3\uf900-\uffef]/g;
 
 /** Returns about how many lines of text a group takes, with its header. `columns`: how many characters fit into a line of text. */
 export function estimateHeight({ header, lines }: LineGroup, columns: number): number {

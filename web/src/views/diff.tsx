@@ -82,7 +82,7 @@ function HunkTable({ hunks, label }: { hunks: Hunk[]; label: string }) {
   return (
     <div class="diff" tabIndex={0} role="region" aria-label={label}>
       <div role="table" ref={table} style={{ '--number-width': `max(34px, ${countDigits(hunks)}ch + 12px)` }}>
-        <div class="visually-hidden" role="rowgroup" style={{ WebkitUserSelect: 'none' }}>
+        <div class="visually-hidden" role="rowgroup">
           <div class="diff-row" role="row">
             <span role="columnheader">Old line</span>
             <span role="columnheader">New line</span>
