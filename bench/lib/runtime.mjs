@@ -59,6 +59,11 @@ export async function startFresh(kind, build) {
   const miniflare = new Miniflare({
     d1Persist: join(folder, 'd1'),
     durableObjectsPersist: join(folder, 'do'),
+    // Log lines of sampled requests would stand in the table.
+    handleRuntimeStdio: (output, errors) => {
+      output.resume();
+      errors.pipe(process.stderr);
+    },
     workers: [{ ...worker(build), unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }],
   });
   const { origin: url } = await miniflare.unsafeGetDirectURL(kind);
