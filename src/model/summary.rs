@@ -34,61 +34,67 @@ const LISTED_TEXTS: &[&str] = listed_texts!(array);
 /// The length of the longest character in JSON: two escape sequences such as `\ud83e\udd80`.
 const MAX_CHARACTER_BYTES: usize = 12;
 
-/// What a summary has, from memory or selected from the database.
+/// The fields of a summary, read from a session in memory or selected from the database.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SummaryFields {
-    /// Of a session that was selected from the database, only the [`ListedFields`] are set.
-    #[serde(flatten, serialize_with = "ListedFields::serialize")]
-    pub session: Session,
+    pub id: String,
+    pub active: bool,
+    pub thinking: bool,
+    pub thinking_at: u64,
+    pub active_at: u64,
+    pub updated_at: u64,
+    pub created_at: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_message_at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_at: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unseen_since: Option<u64>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub held_messages_count: usize,
     pub metadata: Option<ListedMetadata>,
     pub todo_progress: Option<Progress>,
     pub pending_requests_count: usize,
-}
-
-/// The fields of a session that the list shows unchanged.
-#[derive(Serialize)]
-#[serde(remote = "Session", rename_all = "camelCase")]
-struct ListedFields {
-    id: String,
-    active: bool,
-    thinking: bool,
-    thinking_at: u64,
-    active_at: u64,
-    updated_at: u64,
-    created_at: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_message_at: Option<u64>,
+    pub permission_mode: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ended_at: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    unseen_since: Option<u64>,
-    #[serde(skip_serializing_if = "is_zero")]
-    held_messages_count: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    permission_mode: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    model_mode: Option<String>,
+    pub model_mode: Option<String>,
     #[serde(flatten, serialize_with = "serialize_set")]
-    settings: Settings,
+    pub settings: Settings,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    disconnected: bool,
+    pub disconnected: bool,
     /// Absent from a summary that was read from the database.
     #[serde(skip_serializing_if = "Option::is_none")]
-    activity: Option<String>,
+    pub activity: Option<String>,
     /// Absent like `activity`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    activity_at: Option<u64>,
+    pub activity_at: Option<u64>,
 }
 
 impl SummaryFields {
-    pub fn of(session: &Session) -> Self {
-        let todos = session.todos.as_ref().and_then(Json::read::<Vec<TodoItem>>);
+    pub fn of(s: &Session) -> Self {
         Self {
-            session: session.clone(),
-            metadata: session.metadata.json().and_then(ListedMetadata::of),
-            todo_progress: todos.map(|todos| todo::progress(&todos)),
-            pending_requests_count: agent_state::count_pending(session.agent_state.json()),
+            id: s.id.clone(),
+            active: s.active,
+            thinking: s.thinking,
+            thinking_at: s.thinking_at,
+            active_at: s.active_at,
+            updated_at: s.updated_at,
+            created_at: s.created_at,
+            last_message_at: s.last_message_at,
+            ended_at: s.ended_at,
+            unseen_since: s.unseen_since,
+            held_messages_count: s.held_messages_count,
+            metadata: s.metadata.json().and_then(ListedMetadata::of),
+            todo_progress: s.todos.as_ref().and_then(Json::read::<Vec<TodoItem>>).map(|list| todo::progress(&list)),
+            pending_requests_count: agent_state::count_pending(s.agent_state.json()),
+            permission_mode: s.permission_mode.clone(),
+            model_mode: s.model_mode.clone(),
+            settings: s.settings.clone(),
+            disconnected: s.disconnected,
+            activity: s.activity.clone(),
+            activity_at: s.activity_at,
         }
     }
 }
@@ -110,12 +116,12 @@ pub struct SessionSummary {
 impl SessionSummary {
     pub fn of(fields: &SummaryFields) -> Self {
         Self {
-            active: fields.session.active,
+            active: fields.active,
             archived: fields.metadata.as_ref().is_some_and(|metadata| metadata.is_archived),
-            pinned: fields.session.settings.pinned,
-            updated_at: fields.session.updated_at,
+            pinned: fields.settings.pinned,
+            updated_at: fields.updated_at,
             pending_requests_count: fields.pending_requests_count,
-            unseen_since: fields.session.unseen_since,
+            unseen_since: fields.unseen_since,
             json: Some(Json::of(fields).text().into()),
         }
     }

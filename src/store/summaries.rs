@@ -111,7 +111,7 @@ pub async fn load(db: &dyn Database, namespace: &Namespace, selection: &Selectio
             metadata: texts.map(to_metadata),
             todo_progress: total.map(|total| Progress { completed, total }),
             pending_requests_count,
-            session,
+            ..SummaryFields::of(&session)
         });
     }
     Ok(read)

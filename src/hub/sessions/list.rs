@@ -91,18 +91,17 @@ impl Turn<'_> {
             return;
         }
         for mut fields in read.fields {
-            let session = &mut fields.session;
-            if session.active && self.state.cache.entry(&session.id).is_none() {
-                let owner = Owner::Session(session.id.clone());
-                session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
-                session.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
+            if fields.active && self.state.cache.entry(&fields.id).is_none() {
+                let owner = Owner::Session(fields.id.clone());
+                fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
+                fields.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
                 self.start_deadline_if_missing(owner);
             }
             let summary = SessionSummary::of(&fields);
             // If the session was evicted during the read, the summary may be stale. Memory has a newer one, unless the session was
             // deleted.
-            if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.session.id)) {
-                self.state.cache.insert_summary(read, fields.session.id, summary);
+            if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.id)) {
+                self.state.cache.insert_summary(read, fields.id, summary);
             }
         }
         match selection {

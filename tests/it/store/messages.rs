@@ -62,7 +62,7 @@ async fn a_message_does_not_write_the_row_of_its_session_because_the_seq_is_read
     let expected = Session { seq: 2, updated_at: 9_000, last_message_at: Some(9_000), ..owner };
     assert_eq!(stored(&db, "s").await, expected);
     assert_eq!(load_by_tag(&db, &team_namespace(), "/code").await.unwrap(), Some(expected));
-    assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap()[0].session.updated_at, 9_000);
+    assert_eq!(load_summaries(&db, &team_namespace()).await.unwrap()[0].updated_at, 9_000);
 }
 
 #[tokio::test]
