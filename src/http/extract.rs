@@ -227,5 +227,5 @@ pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
         "null" => read_object("{}").or_else(|_| read_object(text)),
         _ => read_object(text),
     }
-    .map_err(Error::from_body)
+    .map_err(Error::from)
 }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::json::{InvalidField, Json, JsonObject, parse_whole};
+use super::json::{FieldError, Json, JsonObject, parse_whole};
 use super::session::Session;
 use crate::limits::MAX_PENDING_REQUESTS;
 
@@ -98,7 +98,7 @@ pub enum Decision {
 }
 
 /// Separates the completed requests of a state. The state and its two maps must each be an object or null.
-pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
+pub fn split(state: &Json) -> Result<ReceivedState<'_>, FieldError> {
     if state.is_null() {
         return Ok(ReceivedState::default());
     }
@@ -110,8 +110,8 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
         requests.push(id, request);
     }
     if requests.members().count() > MAX_PENDING_REQUESTS {
-        let field = format!("agentState.{REQUESTS}");
-        return Err(InvalidField::new(field, format!("must have at most {MAX_PENDING_REQUESTS} entries")));
+        let rule = format_args!("must have at most {MAX_PENDING_REQUESTS} entries");
+        return Err(FieldError::of_rule(&format!("agentState.{REQUESTS}"), rule));
     }
     for (id, request) in requests.members() {
         JsonObject::parse_strict(&format!("agentState.{REQUESTS}.{id}"), request)?;
@@ -131,12 +131,12 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
 }
 
 /// Parses a map of requests; empty when it is missing or null.
-fn request_map<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>, InvalidField> {
+fn request_map<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>, FieldError> {
     let Some(map) = state.get(name).filter(|map| map.get() != "null") else { return Ok(JsonObject::default()) };
     let map = JsonObject::parse_strict(&format!("agentState.{name}"), map)?;
     if map.members().any(|(id, _)| id.is_empty() || id.len() > MAX_REQUEST_ID_BYTES) {
-        let reason = format!("must have ids of 1 to {MAX_REQUEST_ID_BYTES} bytes");
-        return Err(InvalidField::new(format!("agentState.{name}"), reason));
+        let rule = format_args!("must have ids of 1 to {MAX_REQUEST_ID_BYTES} bytes");
+        return Err(FieldError::of_rule(&format!("agentState.{name}"), rule));
     }
     Ok(map)
 }

@@ -189,18 +189,24 @@ fn utf16_unit(after_backslash: &str, at: usize) -> Option<u16> {
     u16::from_str_radix(after_backslash.get(at..at + 4)?, 16).ok()
 }
 
-/// A field of opaque JSON that violates a rule of the hub.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidField {
-    /// The path of the field, such as `agentState.requests`.
+/// An invalid field of a JSON object, or text that is not a JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct FieldError {
+    /// The path of the field, such as `attachments[0].size`; empty when the error is not about a field.
     pub field: String,
-    /// The predicate of a sentence whose subject is the field, such as "must be an object".
-    pub reason: String,
+    /// A sentence that names the field.
+    pub message: String,
 }
 
-impl InvalidField {
-    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into() }
+impl FieldError {
+    pub fn new(field: &str, message: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), message: message.into() }
+    }
+
+    /// Creates the error of a field that breaks a rule. `rule` is the predicate of the sentence, such as "must be an object".
+    pub fn of_rule(field: &str, rule: fmt::Arguments<'_>) -> Self {
+        Self::new(field, format!("Field `{field}` {rule}."))
     }
 }
 
@@ -222,20 +228,22 @@ impl<'a> JsonObject<'a> {
 
     /// Parses an object; rejects duplicate names, unpaired surrogates in names, and nesting above [`MAX_JSON_DEPTH`]. `field` is
     /// the path of the object in error messages.
-    pub fn parse_strict(field: &str, value: &'a RawValue) -> Result<Self, InvalidField> {
+    pub fn parse_strict(field: &str, value: &'a RawValue) -> Result<Self, FieldError> {
         if !value.get().starts_with('{') {
-            return Err(InvalidField::new(field, "must be an object"));
+            return Err(FieldError::of_rule(field, format_args!("must be an object")));
         }
         if exceeds_depth(value.get(), MAX_JSON_DEPTH) {
-            return Err(InvalidField::new(field, format!("must not be nested deeper than {MAX_JSON_DEPTH} levels")));
+            let rule = format_args!("must not be nested deeper than {MAX_JSON_DEPTH} levels");
+            return Err(FieldError::of_rule(field, rule));
         }
         // The value is a valid JSON object, so parsing fails only for a name with an unpaired surrogate.
-        let unpaired = "must not have a name with an unpaired surrogate";
-        let object = Self::parse(value.get()).ok_or_else(|| InvalidField::new(field, unpaired))?;
+        let unpaired = || FieldError::of_rule(field, format_args!("must not have a name with an unpaired surrogate"));
+        let object = Self::parse(value.get()).ok_or_else(unpaired)?;
         let mut names = HashSet::with_capacity(object.0.len());
         match object.0.iter().find(|(name, _)| !names.insert(name.as_str())) {
             Some((name, _)) => {
-                Err(InvalidField::new(format!("{field}.{name}"), "appears more than once; send it once"))
+                let rule = format_args!("appears more than once; send it once");
+                Err(FieldError::of_rule(&format!("{field}.{name}"), rule))
             }
             None => Ok(object),
         }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::{EnumString, IntoStaticStr};
 
-use super::json::{InvalidField, Json, JsonObject, unescape};
+use super::json::{FieldError, Json, JsonObject, unescape};
 use super::large::InlineOrLarge;
 use super::namespace::Namespace;
 use super::settings::{Settings, serialize_set};
@@ -226,11 +226,11 @@ fn list_ids(array: Option<&RawValue>) -> Vec<String> {
 
 /// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`,
 /// and respect [`max_field_bytes`]. Returns the metadata, in which long texts that are only displayed are truncated.
-pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
+pub fn fit_metadata(metadata: &Json) -> Result<Json, FieldError> {
     let mut object = JsonObject::parse_strict("metadata", metadata.raw())?;
     for name in ["path", "host"] {
         if object.text(name).is_none() {
-            return Err(InvalidField::new(format!("metadata.{name}"), "must be a string"));
+            return Err(FieldError::of_rule(&format!("metadata.{name}"), format_args!("must be a string")));
         }
     }
     let mut cut = Vec::new();
@@ -242,7 +242,8 @@ pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
             _ if is_within(value, limit) => continue,
             _ => None,
         };
-        let too_long = || InvalidField::new(format!("metadata.{name}"), format!("must have at most {limit} bytes"));
+        let rule = format_args!("must have at most {limit} bytes");
+        let too_long = || FieldError::of_rule(&format!("metadata.{name}"), rule);
         match fitting.ok_or_else(too_long)? {
             Cow::Borrowed(_) => {}
             Cow::Owned(fitting) => cut.push((name.to_owned(), fitting)),

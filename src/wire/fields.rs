@@ -5,23 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::field_types::{Root, truncate};
 use crate::limits::MAX_ECHO_CHARS;
-use crate::model::json::{Json, unescape_lenient};
-
-/// An invalid field of a JSON object, or text that is not a JSON object.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct FieldError {
-    /// The path of the field, such as `attachments[0].size`; empty when the error is not about a field.
-    pub field: String,
-    /// A sentence that names the field.
-    pub message: String,
-}
-
-impl FieldError {
-    pub fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into() }
-    }
-}
+use crate::model::json::{FieldError, Json, unescape_lenient};
 
 /// Deserializes an object. Unknown fields are ignored.
 pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldError> {
@@ -35,9 +19,8 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
 
 /// Decodes a field that must be a JSON string ([`unescape_lenient`]).
 pub fn read_lenient_text(field: &str, value: &Json) -> Result<(String, Option<u16>), FieldError> {
-    unescape_lenient(value.text()).ok_or_else(|| {
-        FieldError::new(field, format!("Field `{field}` must be a string, not {}.", json_type(value.text())))
-    })
+    let wrong_type = || FieldError::of_rule(field, format_args!("must be a string, not {}", json_type(value.text())));
+    unescape_lenient(value.text()).ok_or_else(wrong_type)
 }
 
 /// Converts an error of `serde_json`. Not generic, because [`read_object`] is compiled for each type.

@@ -11,11 +11,10 @@ use crate::limits::{
     CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, MAX_HELD_MESSAGES, MIN_PROGRESS_BYTES,
     PROGRESS_TIMEOUT_MS, RESUME_TIMEOUT_MS,
 };
-use crate::model::json::{InvalidField, Json};
+use crate::model::json::{FieldError, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
 use crate::store::devices::{MAX_DEVICES, MAX_PENDING_CODES};
-use crate::wire::fields::FieldError;
 
 /// What an id identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -217,11 +216,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an error of the field that `error` names; without a field, an error of the whole request body.
-    pub fn from_body(error: FieldError) -> Self {
-        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
-    }
-
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::InvalidField(FieldError::new(field, message))
     }
@@ -229,7 +223,7 @@ impl Error {
 
 /// Fails unless a field is valid. `rule` completes the message "Field `field` must ...".
 pub fn check_field(is_valid: bool, field: &str, rule: fmt::Arguments<'_>) -> Result<(), Error> {
-    if is_valid { Ok(()) } else { Err(Error::field(field, format!("Field `{field}` must {rule}."))) }
+    if is_valid { Ok(()) } else { Err(FieldError::of_rule(field, format_args!("must {rule}")).into()) }
 }
 
 pub fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Error> {
@@ -250,10 +244,10 @@ fn without_period(reason: &str) -> &str {
     reason.strip_suffix('.').unwrap_or(reason)
 }
 
-impl From<InvalidField> for Error {
-    fn from(InvalidField { field, reason }: InvalidField) -> Self {
-        let message = format!("Field `{field}` {reason}.");
-        Self::InvalidField(FieldError { field, message })
+/// An error that names no field is about the whole request body.
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
     }
 }
 

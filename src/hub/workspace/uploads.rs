@@ -335,7 +335,7 @@ fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
 
 impl UploadFields {
     fn parse(fields: &str) -> Result<Self, Error> {
-        let upload: Self = read_object(fields).map_err(Error::from_body)?;
+        let upload: Self = read_object(fields)?;
         check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
         // A browser reports an empty type for a file that it does not know.
         check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
