@@ -380,7 +380,7 @@ fn insert<K: Eq + Hash, T>(cache: &Mutex<HashMap<K, Cached<T>>>, key: K, cached:
 
 /// Derives a stable user id from a namespace.
 fn user_id(namespace: &Namespace) -> u32 {
-    let digest: [u8; 32] = Sha256::digest(namespace.as_ref().as_bytes()).into();
+    let digest: [u8; 32] = Sha256::digest(namespace.as_str().as_bytes()).into();
     let [a, b, c, d, ..] = digest;
     u32::from_be_bytes([a, b, c, d]) >> 1
 }

@@ -103,7 +103,7 @@ impl Edge {
     /// up only if the session is missing: the database of the namespace may be no longer bound.
     async fn find_page(&self, request: &HistoryRequest, query: &str) -> Result<ResponseText, Error> {
         let namespace = &request.namespace;
-        let budget = self.memory_budget.namespace_budget(namespace.as_ref());
+        let budget = self.memory_budget.namespace_budget(namespace.as_str());
         let memory = ReadMemory::new(budget, Arc::clone(&self.authentication.environment));
         let is_single = self.databases.is_single();
         let cached = if is_single { Some(DIRECTORY) } else { lock(&self.places).get(namespace).copied() };

@@ -51,7 +51,7 @@ impl Hub {
         for (conn, _) in to_close {
             rt.close(conn, 1012, "Please reconnect");
         }
-        let budget = memory_budget.namespace_budget(config.namespace.as_ref());
+        let budget = memory_budget.namespace_budget(config.namespace.as_str());
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_deadlines(&*rt, now);

@@ -161,7 +161,7 @@ impl IncomingRequest {
                 Ok(convert::to_js_response(&response))
             }
             Action::History(history) => {
-                glue::note_namespace(request, history.namespace.as_ref());
+                glue::note_namespace(request, history.namespace.as_str());
                 let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
@@ -224,7 +224,7 @@ impl IncomingRequest {
         let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
-            objects.connect(namespace.as_ref(), kind.as_ref(), &expires_at, &credential, &self.request, timeout_ms);
+            objects.connect(namespace.as_str(), kind.as_ref(), &expires_at, &credential, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
@@ -238,7 +238,7 @@ impl IncomingRequest {
     ) -> Promise {
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
         let credential = token.map(VerifiedToken::header).unwrap_or_default();
-        let response = objects.forward(namespace.as_ref(), &credential, &self.request, timeout_ms, headers, started_at);
+        let response = objects.forward(namespace.as_str(), &credential, &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
             let _ = self.context.wait_until(&response);
@@ -277,7 +277,7 @@ impl IncomingRequest {
         let response =
             self.connect(&token.namespace, SocketKind::Sse, token.expires_at, Some(&token.credential)).await?;
         let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
-        let namespace = token.namespace.as_ref();
+        let namespace = token.namespace.as_str();
         Ok(glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS))
     }
 

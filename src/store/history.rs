@@ -218,7 +218,7 @@ pub async fn read_page(
     max_bytes_without_excerpt: Option<u64>,
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
-    let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
+    let history = History { db, namespace: namespace.as_str(), session, max_bytes_without_excerpt };
     let (of_namespace, of_isolate) = (&memory.budget.reads, memory.budget.isolate_reads());
     let namespace_place = memory.wait_to_read(&of_namespace.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
     let isolate_place = memory.wait_to_read(&of_isolate.small, MAX_SMALL_READS, deadline).await?;

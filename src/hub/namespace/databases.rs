@@ -22,7 +22,7 @@ impl Hub {
     /// token, so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
-            self.rt.kv_put(NAMESPACE, self.config.namespace.as_ref());
+            self.rt.kv_put(NAMESPACE, self.config.namespace.as_str());
         }
     }
 

@@ -294,7 +294,7 @@ impl Hub {
             if self.places.is_some() {
                 places::mark_moved(db, namespace, false).await?;
             }
-            removals::delete_fence(db, namespace.as_ref()).await?;
+            removals::delete_fence(db, namespace.as_str()).await?;
         }
         if self.places.is_some() {
             places::forget(&self.access, namespace).await?;

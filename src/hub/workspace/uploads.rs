@@ -184,7 +184,7 @@ impl Hub {
     /// Waits until no other upload in the isolate needs the memory for a large frame.
     async fn acquire_frame_upload_slot(&self) -> Result<FrameUploadTicket, Error> {
         let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_SLOT_TIMEOUT_MS);
-        let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_ref(), deadline);
+        let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_str(), deadline);
         while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
                 return Err(Error::TooManyUploads(NO_FRAME_UPLOAD_SLOT));

@@ -47,7 +47,7 @@ impl IncomingRequest {
         let edge = &self.state.edge;
         let response = match action {
             Action::Answer => match edge.verify_answer(&body, now()).await {
-                Ok(namespace) => return self.forward_answer(namespace.as_ref(), &body).await,
+                Ok(namespace) => return self.forward_answer(namespace.as_str(), &body).await,
                 Err(error) => return Ok(convert::to_js_error(error)),
             },
             Action::Pair(step) => edge.pair(step, &self.head, &body, now()).await,

@@ -14,7 +14,7 @@ pub struct EventIds {
 
 impl EventIds {
     pub fn new(namespace: &Namespace) -> Self {
-        let digest = Sha256::digest(namespace.as_ref().as_bytes());
+        let digest = Sha256::digest(namespace.as_str());
         Self { prefix: digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect() }
     }
 
