@@ -12,7 +12,7 @@ use strum::{IntoStaticStr, VariantNames};
 use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
 use super::method::Method;
-use super::mode::{Agent, ModelMode, SessionAgent};
+use super::mode::{Agent, ModelMode};
 use crate::limits::MAX_KEYWORD_BYTES;
 
 /// The largest number of aliases in a section of the setting `VOCABULARY`.
@@ -105,13 +105,9 @@ impl Vocabulary {
         find_meaning(name, &self.methods).unwrap_or(name)
     }
 
-    /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor.
-    pub fn agent_of_flavor(&self, flavor: Option<&str>) -> SessionAgent {
-        match flavor.map(|name| self.find_agent(name)) {
-            None => SessionAgent::Known(Agent::Alpha),
-            Some(Ok(agent)) => SessionAgent::Known(agent),
-            Some(Err(_)) => SessionAgent::Unknown,
-        }
+    /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor, and `None` if the flavor is unknown.
+    pub fn agent_of_flavor(&self, flavor: Option<&str>) -> Option<Agent> {
+        flavor.map_or(Some(Agent::Alpha), |name| self.find_agent(name).ok())
     }
 
     /// Returns the dialect of a CLI that registered a method under this name. If the vocabulary has no word for the
