@@ -32,7 +32,7 @@ pub struct LogLine {
     /// What happened, in kebab-case.
     pub event: &'static str,
     /// The other members as JSON text without braces; begins with a comma unless it is empty.
-    members: String,
+    pub members: String,
 }
 
 impl LogLine {
@@ -53,10 +53,6 @@ impl LogLine {
     fn member(mut self, name: &str, json: &str) -> Self {
         self.members.push_str(&format!(r#","{name}":{json}"#));
         self
-    }
-
-    pub fn members(&self) -> &str {
-        &self.members
     }
 }
 

@@ -38,7 +38,7 @@ pub struct MemoryBudget {
     caches: Mutex<Vec<Weak<dyn Evictable>>>,
     /// Whether a frame that is not yet in wasm memory waits for memory.
     has_waiting_frame: AtomicBool,
-    reads: ReadQueues,
+    pub reads: ReadQueues,
 }
 
 /// The queues in which reads of the database wait.
@@ -58,7 +58,7 @@ pub trait Evictable: Send + Sync {
 
 /// The bytes that one namespace holds.
 pub struct NamespaceBudget {
-    memory_budget: Arc<MemoryBudget>,
+    pub memory_budget: Arc<MemoryBudget>,
     bytes: AtomicUsize,
     pub reads: ReadQueues,
 }
@@ -139,15 +139,6 @@ impl NamespaceBudget {
     /// Returns the bytes that the namespace holds.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes that all namespaces of the isolate hold.
-    pub fn isolate_bytes(&self) -> usize {
-        self.memory_budget.bytes()
-    }
-
-    pub fn isolate_reads(&self) -> &ReadQueues {
-        &self.memory_budget.reads
     }
 
     /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. While the pool is nearly unused, a

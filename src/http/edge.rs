@@ -291,7 +291,7 @@ impl Edge {
 
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
     pub async fn check_database(&self) -> Response {
-        for db in self.databases.all() {
+        for db in &self.databases.all {
             let session = Statement::new(SELECT_BY_ID, ["".into(), "".into()]);
             let error = match db.batch(&mut vec![session, Statement::new(FIND_NEWEST, [])]).await {
                 Ok(results) if results.last().is_none_or(Vec::is_empty) => DbError::NoSchema(String::new()),

@@ -219,7 +219,7 @@ pub async fn read_page(
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
     let history = History { db, namespace: namespace.as_str(), session, max_bytes_without_excerpt };
-    let (of_namespace, of_isolate) = (&memory.budget.reads, memory.budget.isolate_reads());
+    let (of_namespace, of_isolate) = (&memory.budget.reads, &memory.budget.memory_budget.reads);
     let namespace_place = memory.wait_to_read(&of_namespace.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
     let isolate_place = memory.wait_to_read(&of_isolate.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.

@@ -39,7 +39,7 @@ pub fn access_key(namespace: &Namespace) -> String {
 
 pub struct Databases {
     /// In the order of their numbers. Not empty.
-    all: Vec<Arc<dyn Database>>,
+    pub all: Vec<Arc<dyn Database>>,
     /// The numbers of the databases that accept no new namespaces.
     closed: Vec<DatabaseNumber>,
 }
@@ -69,10 +69,6 @@ impl Databases {
             true => Ok(databases),
             false => Err("DATABASES_CLOSED names all databases: a new namespace needs one of them.".into()),
         }
-    }
-
-    pub fn all(&self) -> &[Arc<dyn Database>] {
-        &self.all
     }
 
     pub fn is_single(&self) -> bool {

@@ -86,18 +86,14 @@ pub struct Batch<E, B = ()> {
     pub effects: Vec<E>,
     /// Whether no other change depends on the batch, so that only its own effects fail if the database refuses it.
     pub is_isolated: bool,
-    bytes: usize,
+    /// The approximate size in memory.
+    pub bytes: usize,
     before_images: B,
     large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
 }
 
 impl<E, B> Batch<E, B> {
-    /// Returns the approximate size in memory, in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Builds the transactions that must be committed before `statements`: the parts of large messages and values.
     pub fn part_statements<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
         messages::write_parts(namespace, &self.large_messages).chain(values::write_parts(namespace, &self.values))
@@ -262,7 +258,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
     /// Returns the bytes of all changes that are not durable yet.
     pub fn pending_bytes(&self) -> usize {
         let in_flight_bytes = self.in_flight.iter().map(|(bytes, _)| *bytes);
-        self.queue.bytes + self.sealed.iter().map(Batch::bytes).chain(in_flight_bytes).sum::<usize>()
+        self.queue.bytes + self.sealed.iter().map(|batch| batch.bytes).chain(in_flight_bytes).sum::<usize>()
     }
 
     /// Returns the before-images of the queued changes. Before each change of a session or machine, the caller must add its state.
