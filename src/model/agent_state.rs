@@ -248,16 +248,12 @@ pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
-pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
-    pending_map(state).get(id).map(RawValue::get)
-}
-
 fn pending_request(id: &str, request: &RawValue) -> PendingRequest {
     let tool = JsonObject::parse(request.get()).and_then(|request| request.text("tool"));
     PendingRequest { id: id.to_owned(), tool }
 }
 
-fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
+pub(super) fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
     JsonObject::of(state).object(REQUESTS).unwrap_or_default()
 }
 

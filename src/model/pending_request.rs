@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::agent_state;
+use super::agent_state::pending_map;
 use super::json::{Json, JsonObject, unescape};
 
 /// The arguments that describe a call best, in order of preference.
@@ -22,7 +22,7 @@ pub struct PendingCall<'a> {
 impl<'a> PendingCall<'a> {
     /// Finds a pending request in an agent state.
     pub fn find(state: Option<&'a Json>, id: &str) -> Option<Self> {
-        let text = agent_state::pending_text(state, id)?;
+        let text = pending_map(state).get(id)?.get();
         Some(Self { text, fields: JsonObject::parse(text)? })
     }
 
