@@ -16,7 +16,7 @@ use crate::http::authentication::Authentication;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
-use crate::http::placement::Placement;
+use crate::http::placement::{parse_jurisdiction, parse_location};
 use crate::hub::FrameUploadSlot;
 use crate::hub::core::config::{
     Config, DEFAULT_PUSH_SUBSCRIPTIONS, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_PUSH_SUBSCRIPTIONS, MAX_UPLOAD_MB,
@@ -132,12 +132,13 @@ pub fn databases(
 /// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the
 /// local runtime.
 pub fn objects(env: &Env) -> Result<Objects, String> {
-    let placement = Placement::parse(variable(env, "HUB_JURISDICTION"), variable(env, "HUB_LOCATION"))?;
+    let jurisdiction = parse_jurisdiction(variable(env, "HUB_JURISDICTION"))?;
+    let location = parse_location(variable(env, "HUB_LOCATION"))?;
     let binding =
         js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
     let timed_out = ErrorResponse::hub_unavailable("The hub did not answer in time. Try again.").body();
-    Objects::new(&binding, &placement.jurisdiction, &placement.location, &timed_out).map_err(|error| {
-        let (jurisdiction, why) = (placement.jurisdiction, error.message());
+    Objects::new(&binding, &jurisdiction, &location, &timed_out).map_err(|error| {
+        let why = error.message();
         format!(
             "HUB_JURISDICTION is `{jurisdiction}`, but objects can't be restricted to it. For a local hub, set \
             `HUB_JURISDICTION=` in .dev.vars. The cause: {why}"
