@@ -1,13 +1,16 @@
-//! The event stream of a namespace: the numbers of its events, and which of them web clients receive, have missed, or can resume
+//! The event stream of a namespace: the ids and frames of its events, and which events web clients receive, have missed, or can resume
 //! from.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::ids::EventIds;
+use sha2::{Digest, Sha256};
+
 use super::log::{Log, decode, encode_rows};
+use crate::hub::core::peers::subscription::Format;
 use crate::model::event::Event;
 use crate::model::namespace::Namespace;
+use crate::model::text_parts::TextParts;
 use crate::store::Statement;
 use crate::store::events::{Appender, EventsRow};
 
@@ -307,6 +310,56 @@ impl EventStream {
     pub fn resume_point(&self, last_event_id: &str) -> Option<u64> {
         let number = self.ids.parse(last_event_id)?;
         (self.phase != Phase::Off && self.log.can_resume_from(number)).then_some(number)
+    }
+}
+
+/// Makes and parses the ids of a namespace's events. An id is `<hash of the namespace>-<number>`.
+#[derive(Debug)]
+pub struct EventIds {
+    prefix: String,
+}
+
+impl EventIds {
+    pub fn new(namespace: &Namespace) -> Self {
+        let digest = Sha256::digest(namespace.as_str());
+        Self { prefix: digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect() }
+    }
+
+    /// Parses an event id; `None` when it is malformed or of another namespace.
+    pub fn parse(&self, id: &str) -> Option<u64> {
+        id.strip_prefix(self.prefix.as_str())?.strip_prefix('-')?.parse().ok()
+    }
+
+    /// Returns the frame of an event. The body must be a JSON object with at least one field.
+    pub fn frame(&self, format: Format, number: u64, body: &TextParts) -> String {
+        let prefix = &self.prefix;
+        let start = match format {
+            Format::Json => format!(r#"{{"eventId":"{prefix}-{number}","#),
+            Format::Sse => format!("id: {prefix}-{number}\ndata: "),
+        };
+        let mut frame = String::with_capacity(start.len() + body.text_bytes() + 2);
+        frame.push_str(&start);
+        match format {
+            Format::Json => {
+                let mut texts = body.texts();
+                let first = texts.next().unwrap_or_default();
+                frame.push_str(first.strip_prefix('{').unwrap_or(first));
+                texts.for_each(|text| frame.push_str(text));
+            }
+            Format::Sse => {
+                body.push_single_line(&mut frame);
+                frame.push_str("\n\n");
+            }
+        }
+        frame
+    }
+}
+
+/// Returns the frame of an event without an id. A client that disconnects after this frame resumes from the last id that it received.
+pub fn frame_without_id(format: Format, body: &str) -> String {
+    match format {
+        Format::Json => body.to_owned(),
+        Format::Sse => format!("data: {body}\n\n"),
     }
 }
 

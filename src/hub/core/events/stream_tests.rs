@@ -2,6 +2,7 @@ use super::*;
 use crate::hub::core::events::log::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
 use crate::limits::RETAINED_BYTES;
 use crate::model::event::Audience;
+use crate::model::json::Json;
 use crate::store::events::TRIM_BYTES;
 
 /// The clock, in Unix milliseconds: the first number is 101.
@@ -218,4 +219,17 @@ fn an_event_larger_than_a_row_is_a_gap() {
     stored.commit(&[MAX_LOGGED_EVENT_BYTES - 2]);
     assert_eq!((event_numbers(&stored.stream), first_resumable(&stored.stream)), (vec![106], 105));
     assert!(stored.rows.iter().all(|row| row.body.len() < 2_000_000));
+}
+
+#[test]
+fn frames_of_both_formats_contain_the_id() {
+    let ids = EventIds::new(&Namespace::parse("a").unwrap());
+    let prefix = &ids.prefix;
+    let text = r#"{"type":"x","data":{}}"#;
+    let value = TextParts::value(Some(Json::parse("{}").unwrap()));
+    for body in [TextParts::from(text.to_owned()), value.insert_into(r#"{"type":"x","data":null}"#, r#""data":null"#)] {
+        let json = format!(r#"{{"eventId":"{prefix}-7","type":"x","data":{{}}}}"#);
+        assert_eq!(ids.frame(Format::Json, 7, &body), json);
+        assert_eq!(ids.frame(Format::Sse, 7, &body), format!("id: {prefix}-7\ndata: {text}\n\n"));
+    }
 }
