@@ -6,7 +6,7 @@ use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::namespace::deletion::{Retention, Sweep};
 use crate::hub::core::namespace::quotas::{MessageRate, StoredBytes};
 use crate::hub::core::peers::connections::Connections;

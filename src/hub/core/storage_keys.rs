@@ -23,7 +23,7 @@ pub const LAST_DB_STALL: &str = "stalled";
 pub const SWEEP: &str = "sweep";
 /// When the next deletion of old data is due, in Unix milliseconds.
 pub const RETENTION: &str = "retention";
-/// Present while the namespace is closed. The value is that of [`ClosedFor`](crate::hub::core::namespace::closed::ClosedFor).
+/// Present while the namespace is closed. The value is that of [`ClosedFor`](crate::hub::core::namespace::ClosedFor).
 pub const CLOSED_FOR: &str = "closed-for";
 /// The prefix of the keys of active owners. The value is a [`StoredDeadline`](crate::hub::core::sessions::liveness::StoredDeadline).
 pub const ALIVE: &str = "alive:";

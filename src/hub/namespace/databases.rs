@@ -3,7 +3,7 @@
 use futures::lock::MutexGuard;
 
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, NAMESPACE, USED_DATABASES};
 use crate::hub::{FencedDb, Hub, Places};
 use crate::store::places::DatabaseNumber;
