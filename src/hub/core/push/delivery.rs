@@ -311,7 +311,6 @@ fn retry_delay_ms(attempts: u32) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

@@ -131,7 +131,6 @@ impl Queue {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
     use crate::hub::core::push::delivery::{Failure, SendResult};

@@ -98,7 +98,6 @@ impl SendSlots {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 
