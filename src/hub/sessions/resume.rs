@@ -233,7 +233,7 @@ fn choose_machine(state: &State, session: &Session, method: Method, now: u64) ->
     let (installation, host) = place(session.metadata.json());
     let (method, rpc) = (method.as_str(), &state.rpc);
     let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
-    let is_expected = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
+    let is_expected = |owner: &Owner| rpc.grace.grace_end(owner, method, now).is_some();
     let conditions: [&dyn Fn(&Owner) -> bool; 2] = [&is_connected, &is_expected];
     conditions.into_iter().find_map(|has_runner| {
         let machines = state.cache.machines().into_iter().flat_map(|machines| machines.values());

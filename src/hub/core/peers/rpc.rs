@@ -295,12 +295,8 @@ impl GracePeriods {
         }
     }
 
-    /// Whether a method that is not registered is in its grace period.
-    pub fn is_expected(&self, owner: &Owner, method: &str, now: u64) -> bool {
-        self.grace_end(owner, method, now).is_some()
-    }
-
-    fn grace_end(&self, owner: &Owner, method: &str, now: u64) -> Option<u64> {
+    /// Returns when the grace period of a method that is not registered ends; `None` if it is over.
+    pub fn grace_end(&self, owner: &Owner, method: &str, now: u64) -> Option<u64> {
         let until = self.lost_methods.get(&(owner.clone(), method.to_owned())).or_else(|| self.lost_owners.get(owner));
         until.copied().filter(|until| now < *until)
     }

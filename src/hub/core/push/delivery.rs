@@ -222,18 +222,13 @@ impl Delivery {
         needs_toast
     }
 
-    /// Returns the outcome of a delivery that is done, or whose remaining targets are held back.
+    /// Returns the outcome of a delivery without targets, or whose remaining targets are held back.
     pub fn outcome(&self) -> DeliveryOutcome {
         match (self.sent_count, self.failure_count()) {
             (0, 0) => DeliveryOutcome::Toast,
             (0, _) => DeliveryOutcome::Failed,
             _ => DeliveryOutcome::Sent,
         }
-    }
-
-    /// Whether no subscription waits for the notification.
-    pub fn is_done(&self) -> bool {
-        self.targets.is_empty()
     }
 
     /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a
