@@ -29,6 +29,11 @@ pub fn parse_whole(json: &str) -> Option<u64> {
     json.parse().ok().or_else(|| to_whole(serde_json::from_str(json).ok()?))
 }
 
+/// For `skip_serializing_if`.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A JSON value as its original text; cheap to clone.
 // `Arc<RawValue>` would save an indirection. But the conversion of a box to an `Arc` copies the text, which may have 30 MB.
 #[derive(Clone)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::{EnumString, IntoStaticStr};
 
-use super::json::{FieldError, Json, JsonObject, unescape};
+use super::json::{FieldError, Json, JsonObject, is_default, unescape};
 use super::large::InlineOrLarge;
 use super::namespace::Namespace;
 use super::settings::{Settings, serialize_set};
@@ -83,7 +83,7 @@ pub struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen_since: Option<u64>,
     /// The number of messages that wait until the CLI is back.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub held_messages_count: usize,
     /// What the agent is doing while `thinking`. Not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,11 +94,6 @@ pub struct Session {
     /// When the hub stored those pending requests that have no plausible time of their own: a JSON object by the id of the request.
     #[serde(skip)]
     pub request_times: Option<Json>,
-}
-
-// Serde passes a reference.
-pub(super) fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 impl Session {

@@ -3,8 +3,8 @@
 use serde::Serialize;
 
 use super::agent_state;
-use super::json::{Json, JsonObject};
-use super::session::{Session, is_zero};
+use super::json::{Json, JsonObject, is_default};
+use super::session::Session;
 use super::settings::{Settings, serialize_set};
 use super::todo::{self, Progress, TodoItem};
 
@@ -51,7 +51,7 @@ pub struct SummaryFields {
     pub ended_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen_since: Option<u64>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub held_messages_count: usize,
     pub metadata: Option<ListedMetadata>,
     pub todo_progress: Option<Progress>,

@@ -11,6 +11,7 @@ use crate::hub::core::peers::frame_queue::{FrameQueue, QueuedFrame};
 use crate::hub::core::peers::send_window::SendWindow;
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;
+use crate::model::json::is_default;
 use crate::model::owner::Owner;
 
 /// How long a socket may take to send a valid CONNECT, in milliseconds.
@@ -51,10 +52,10 @@ pub struct Connecting {
     pub opened_at: u64,
     pub upgrade: Upgrade,
     /// The number of frames that were answered with an error.
-    #[serde(rename = "refused", default, skip_serializing_if = "is_zero")]
+    #[serde(rename = "refused", default, skip_serializing_if = "is_default")]
     pub refused_frames: u32,
     /// The number of frames without effect: pings, and packets that are ignored.
-    #[serde(rename = "idle", default, skip_serializing_if = "is_zero")]
+    #[serde(rename = "idle", default, skip_serializing_if = "is_default")]
     pub idle_frames: u32,
     /// The text of the upgrade token's [`Credential`](crate::auth::token::Credential).
     #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
@@ -77,11 +78,6 @@ impl Connecting {
         let placeholder = Self::new(self.opened_at, self.upgrade);
         std::mem::replace(self, placeholder)
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 #[derive(Debug)]
