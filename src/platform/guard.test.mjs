@@ -27,18 +27,16 @@ test('previousInstanceCrashed is true after a loss', () => {
   assert.equal(previousInstanceCrashed(), true);
 });
 
-describe('a task that settles before the loss', () => {
-  test('keeps its own result', async () => {
-    const [client, failure] = [socket(), new Error('failed')];
-    const [response, processed, event] = [workerTask(''), frameTask(client), objectTask()];
-    response.resolve('response');
-    processed.resolve('done');
-    event.reject(failure);
-    instanceLost(undefined, '');
-    assert.deepEqual(await Promise.all([response.promise, processed.promise]), ['response', 'done']);
-    await assert.rejects(event.promise, failure);
-    assert.deepEqual(client.closed, []);
-  });
+test('a task that settles before the loss keeps its own result', async () => {
+  const [client, failure] = [socket(), new Error('failed')];
+  const [response, processed, event] = [workerTask(''), frameTask(client), objectTask()];
+  response.resolve('response');
+  processed.resolve('done');
+  event.reject(failure);
+  instanceLost(undefined, '');
+  assert.deepEqual(await Promise.all([response.promise, processed.promise]), ['response', 'done']);
+  await assert.rejects(event.promise, failure);
+  assert.deepEqual(client.closed, []);
 });
 
 describe('the loss of the instance', () => {
