@@ -38,10 +38,7 @@ extern "C" {
     pub fn frame_task(socket: &JsValue) -> Task;
     #[wasm_bindgen(js_name = backgroundTask)]
     pub fn background_task(state: &JsValue) -> Task;
-}
 
-#[wasm_bindgen(module = "/src/platform/unavailable.js")]
-extern "C" {
     #[wasm_bindgen(js_name = setInterruptedBody)]
     fn set_interrupted_body(body: &str);
 }

@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { backgroundTask, frameTask, instanceLost, objectTask, previousInstanceCrashed, workerTask } from './guard.js';
-import { setInterruptedBody } from './unavailable.js';
+import { backgroundTask, frameTask, instanceLost, objectTask, previousInstanceCrashed, setInterruptedBody, workerTask } from './guard.js';
 
 /** A WebSocket that records the close codes, each with the attachment at that time. @returns {any} */
 function socket(attachment = 'a CLI') {
