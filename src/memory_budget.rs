@@ -136,7 +136,6 @@ impl MemoryBudget {
 }
 
 impl NamespaceBudget {
-    /// Returns the bytes that the namespace holds.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }

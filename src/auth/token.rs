@@ -33,7 +33,6 @@ pub fn is_device_token(token: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     Shared,
-    /// A generation of the namespace's tokens.
     Generation(u32),
     /// The id of a device.
     Device(Arc<str>),

@@ -296,7 +296,6 @@ impl Authentication {
         Ok((generation, fresh_until))
     }
 
-    /// Generates a secret of 32 random bytes.
     pub fn generate_secret(&self) -> Result<String, ErrorResponse> {
         let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
         self.environment.generate_secret().ok_or_else(unavailable)

@@ -162,7 +162,6 @@ impl MetricsToken {
     /// The shortest token, in characters.
     const MIN_CHARS: usize = 16;
 
-    /// Checks the length of `METRICS_TOKEN`.
     pub fn parse(text: String) -> Result<Self, String> {
         match text.chars().count() {
             0..Self::MIN_CHARS => Err(format!("METRICS_TOKEN must have at least {} characters.", Self::MIN_CHARS)),
@@ -183,7 +182,6 @@ impl Edge {
         Self { authentication, cors, routing, databases, places: Mutex::default(), memory_budget, metrics_token }
     }
 
-    /// Decides how to handle a request.
     pub async fn route(&self, head: &RequestHead, now_ms: u64) -> Action {
         self.try_route(head, now_ms).await.unwrap_or_else(|error| Action::Respond(error.into_response()))
     }

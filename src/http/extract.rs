@@ -57,7 +57,6 @@ pub async fn refuse_unconfirmed(hub: &Hub, credential: Option<&Credential>) -> R
     }
 }
 
-/// Decodes percent-encoded path parameters.
 pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static str, String)>, Error> {
     let decode = |(name, value): (&'static str, &str)| match percent_decode_str(value).decode_utf8() {
         Ok(value) => Ok((name, value.into_owned())),

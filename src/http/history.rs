@@ -25,7 +25,6 @@ const MAX_CACHED_PLACES: usize = 10_000;
 pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
 
 impl HistoryRequest {
-    /// Reads the page that `query` selects.
     pub async fn read(&self, db: &dyn Database, memory: &ReadMemory, query: &str) -> Result<ResponseText, Error> {
         let page = Query::parse(query).and_then(|query| PageRequest::parse(self.reader, &query));
         // The query is checked after the session: 404 and 403 take precedence over 400.
@@ -92,7 +91,6 @@ impl PageRequest {
 }
 
 impl Edge {
-    /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let page = self.find_page(request, query).await;
         to_response(page.map_err(ErrorResponse::from))

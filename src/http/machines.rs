@@ -40,7 +40,6 @@ pub async fn register(mut request: RoutedRequest) -> Reply {
     Ok(request.hub.serialize_machine(&body.id).await?.wrapped_in("machine"))
 }
 
-/// Refuses a worktree without a name.
 pub fn check_worktree(session_type: Option<SessionType>, name: Option<&str>) -> Result<(), Error> {
     if session_type == Some(SessionType::Worktree) && name.is_none_or(|name| name.trim().is_empty()) {
         let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";

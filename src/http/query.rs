@@ -70,13 +70,11 @@ impl Query {
         })
     }
 
-    /// Returns the number of items of a page.
     pub fn limit(&self, default: usize, max: u64) -> Result<usize, Error> {
         let limit = self.number("limit", 1..=max)?;
         Ok(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(default))
     }
 
-    /// Returns the position after which a page begins.
     pub fn cursor<T>(&self, beginning: T, parse: fn(&str) -> Option<T>) -> Result<T, Error> {
         let position = self.text("cursor")?.map_or(Some(beginning), parse);
         let message = "Query parameter `cursor` must be the `nextCursor` of an earlier response.";

@@ -200,7 +200,6 @@ pub fn count_pending(state: Option<&Json>) -> usize {
     pending_map(state).members().count()
 }
 
-/// Returns the size of each pending request, in bytes.
 pub fn pending_request_sizes(state: Option<&Json>) -> Vec<usize> {
     pending_map(state).members().map(|(_, request)| request.get().len()).collect()
 }

@@ -152,7 +152,6 @@ fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<
     })
 }
 
-/// Converts a request for the router without its body.
 pub fn to_bodiless_request(method: &str, url: &str) -> std::result::Result<http::Request<Bytes>, ErrorResponse> {
     let (host, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };

@@ -77,7 +77,6 @@ impl<'a> ObjectRequest<'a> {
     }
 }
 
-/// The reason why the hub can't start.
 enum StartError {
     /// The object does not know its namespace: it has received no authenticated request.
     UnknownNamespace,

@@ -61,7 +61,6 @@ fn number(env: &Env, name: &str, max: u64) -> Result<Option<u64>, String> {
     parse_number(name, variable(env, name).as_deref(), 1..=max)
 }
 
-/// Sets which log lines the isolate writes.
 pub fn configure_log(env: &Env) -> Result<(), String> {
     let (level, rate) = (variable(env, "LOG_LEVEL"), variable(env, "LOG_SAMPLE_RATE"));
     let (level, samples_per_million) = log::parse_settings(level.as_deref(), rate.as_deref())?;
@@ -81,7 +80,6 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     })
 }
 
-/// The clock, randomness and log of the worker's runtime.
 struct WorkerEnvironment;
 
 impl Environment for WorkerEnvironment {
@@ -152,7 +150,6 @@ fn check_rate_limit(env: &Env) -> Result<(), String> {
     if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
 }
 
-/// Returns the worker's router.
 pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;

@@ -250,7 +250,6 @@ impl IncomingRequest {
         Ok(JsFuture::from(self.forward(namespace, token, "", None)).await?.into())
     }
 
-    /// Returns how long the object may take to respond.
     fn object_timeout_ms(&self) -> u32 {
         let timeout_ms = self.state.object_timeout_ms;
         if self.head.method == "GET" {

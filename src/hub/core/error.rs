@@ -69,7 +69,6 @@ pub enum Error {
     NotFound(Kind),
     #[error("This {} belongs to another namespace. Use a token of that namespace.", .0.noun())]
     Forbidden(Kind),
-    /// A field or query parameter is invalid.
     #[error("{0}")]
     InvalidField(FieldError),
     /// The deployment forbids the permission mode that this field selects.
@@ -93,7 +92,6 @@ pub enum Error {
     /// A permission request of an inactive session was answered.
     #[error("The session's CLI is not connected. The request can be answered when it is back.")]
     CliAway,
-    /// The session is inactive, but its CLI is connected.
     #[error(
         "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, or resume \
         the session."
@@ -122,13 +120,10 @@ pub enum Error {
         RESUME_TIMEOUT_MS / 1000
     )]
     ResumeFailed,
-    /// A permission mode or model was not applied.
     #[error("The CLI did not apply the mode: {}. Choose another mode, or try again.", without_period(.0))]
     ModeNotApplied(String),
-    /// An option of the agent was not applied.
     #[error("The agent did not apply the option: {}. Choose another value, or try again.", without_period(.0))]
     OptionNotApplied(String),
-    /// A command about a queued message came too late.
     #[error(
         "The message is no longer queued: the agent works on it already, or it was canceled. Send another message."
     )]

@@ -63,7 +63,6 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Creates the state of a socket that opens now.
     pub fn new(now: u64, upgrade: Upgrade) -> Self {
         Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0, credential: None }
     }
@@ -310,7 +309,6 @@ impl Connections {
         connection.is_some_and(|connection| connection.is_sse() || connection.send_window.record_droppable(bytes))
     }
 
-    /// Records that a heartbeat was sent to all web clients.
     pub fn record_heartbeat(&mut self) {
         let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_sse());
         for connection in web_sockets {
@@ -318,7 +316,6 @@ impl Connections {
         }
     }
 
-    /// Returns the sockets whose CONNECT packet was not accepted yet.
     pub fn connecting(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
         self.iter().filter_map(|(conn, connection)| match &connection.peer {
             Peer::Connecting(connecting) => Some((conn, connecting)),
@@ -336,7 +333,6 @@ impl Connections {
         self.all.is_empty()
     }
 
-    /// Whether a CLI or a web client is connected.
     pub fn has_clients(&self) -> bool {
         self.clis().next().is_some() || !self.web.is_empty()
     }

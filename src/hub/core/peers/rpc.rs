@@ -16,7 +16,6 @@ use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
 use crate::wire::socketio;
 
-/// The largest valid `RPC_TIMEOUT_MS`.
 pub const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
 
 /// How long the hub expects a disconnected CLI to reconnect, and how long a call waits for the CLI at least, in milliseconds.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 use crate::hub::core::push::delivery::{Delivery, Target};
 use crate::push::payload::{Notification, NotificationKind};
 
-/// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
 /// While the queue has at most this many notifications, a notification may be held back after its toast.
 pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
@@ -72,7 +71,6 @@ impl Queue {
         EnqueueResult::Queued { id, replaced }
     }
 
-    /// Whether there is room for a notification that is held back.
     pub fn can_hold(&self) -> bool {
         self.deliveries.len() <= MAX_HELD_PUSHES
     }

@@ -41,7 +41,6 @@ const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 /// inactive are a tenth of the sessions.
 const RANKING_DIVISOR: usize = 10;
 
-/// The sessions and machines of a namespace.
 #[derive(Debug, Default)]
 pub struct Cache {
     sessions: HashMap<String, CachedSession>,
@@ -265,7 +264,6 @@ impl Cache {
         bytes
     }
 
-    /// Returns the estimated memory of the sessions, in bytes.
     pub fn session_bytes(&mut self) -> usize {
         for id in self.uncounted.drain(..) {
             if let Some(entry) = self.sessions.get_mut(&id).filter(|entry| entry.counted_bytes.is_none()) {
@@ -372,7 +370,6 @@ impl Cache {
         }
     }
 
-    /// Returns the estimated memory of the machines, in bytes.
     pub fn machine_bytes(&self) -> usize {
         self.machines().into_iter().flat_map(HashMap::values).map(machine_bytes).sum()
     }

@@ -55,7 +55,6 @@ impl InFlight {
         self.remove_if_idle(session);
     }
 
-    /// Returns how many sessions are being resumed.
     pub fn count_resumes(&self, now: u64) -> usize {
         self.0.keys().filter(|session| self.expects_reactivation(session, now)).count()
     }

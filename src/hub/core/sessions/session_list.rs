@@ -132,7 +132,6 @@ impl SessionList {
         self.summaries.iter().map(|(id, summary)| (id.as_str(), summary))
     }
 
-    /// Returns the estimated memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes_without_json() + self.json_bytes
     }
