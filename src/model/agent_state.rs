@@ -104,11 +104,8 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, FieldError> {
     }
     let object = JsonObject::parse_strict("agentState", state.raw())?;
     let received = request_map(&object, REQUESTS)?;
-    let mut requests = JsonObject::default();
     // Some CLIs remove a request by setting it to null.
-    for (id, request) in received.members().filter(|(_, request)| request.get() != "null") {
-        requests.push(id, request);
-    }
+    let requests: JsonObject<'_> = received.members().filter(|(_, request)| request.get() != "null").collect();
     if requests.members().count() > MAX_PENDING_REQUESTS {
         let rule = format_args!("must have at most {MAX_PENDING_REQUESTS} entries");
         return Err(FieldError::of_rule(&format!("agentState.{REQUESTS}"), rule));
@@ -143,10 +140,7 @@ fn request_map<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>,
 
 /// Returns the completed requests as one object, or `None` when there are none.
 pub fn completed_to_json<'a>(completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Json> {
-    let mut entries = JsonObject::default();
-    for (id, value) in completed {
-        entries.push(id, value);
-    }
+    let entries: JsonObject<'_> = completed.collect();
     (!entries.is_empty()).then(|| entries.to_json())
 }
 

@@ -57,9 +57,7 @@ impl Json {
 
     /// Creates an object with these members, in this order.
     pub fn object(members: &[(&str, Self)]) -> Self {
-        let mut object = JsonObject::default();
-        members.iter().for_each(|(name, value)| object.push(name, value.raw()));
-        object.to_json()
+        members.iter().map(|(name, value)| (*name, value.raw())).collect::<JsonObject<'_>>().to_json()
     }
 
     /// Creates an object like [`object`](Self::object), without the members that are `None`.
@@ -328,6 +326,12 @@ fn exceeds_depth(text: &str, limit: usize) -> bool {
         }
         depth > limit
     })
+}
+
+impl<'n, 'a> FromIterator<(&'n str, &'a RawValue)> for JsonObject<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'n str, &'a RawValue)>>(members: I) -> Self {
+        Self(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
 }
 
 impl Serialize for JsonObject<'_> {
