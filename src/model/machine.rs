@@ -3,7 +3,7 @@ use serde::Serialize;
 use super::json::JsonObject;
 use super::large::{InlineOrLarge, VersionedField};
 use super::namespace::Namespace;
-use super::session::contains_id;
+use super::session::list_ids;
 
 /// A machine on which users can start sessions (PROTOCOL-WEB.md "Machines"), as clients see it. Its runner is the CLI that
 /// registers the machine and starts the sessions. Times are Unix milliseconds.
@@ -68,6 +68,6 @@ impl Machine {
     /// Whether the metadata's `agents` lists an agent. The machine can start these agents, even if the deployment does not know
     /// them.
     pub fn has_agent(&self, id: &str) -> bool {
-        contains_id(JsonObject::of(self.metadata.json()).get("agents"), id)
+        list_ids(JsonObject::of(self.metadata.json()).get("agents")).iter().any(|agent| agent == id)
     }
 }

@@ -190,10 +190,6 @@ impl MetadataFields<'_> {
         list_ids(self.0.get("models"))
     }
 
-    pub fn has_own_model(&self, id: &str) -> bool {
-        contains_id(self.0.get("models"), id)
-    }
-
     pub fn is_archived(&self) -> bool {
         self.0.text("lifecycleState").as_deref() == Some("archived")
     }
@@ -208,13 +204,8 @@ impl MetadataFields<'_> {
     }
 }
 
-/// Whether an array has an object with this `id`. Other elements are ignored.
-pub(super) fn contains_id(array: Option<&RawValue>, id: &str) -> bool {
-    list_ids(array).iter().any(|listed| listed == id)
-}
-
 /// Returns the `id` of each object in an array. Elements without an `id` are ignored.
-fn list_ids(array: Option<&RawValue>) -> Vec<String> {
+pub(super) fn list_ids(array: Option<&RawValue>) -> Vec<String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     elements.into_iter().filter_map(|element| JsonObject::parse(element.get())?.text("id")).collect()
 }

@@ -105,7 +105,7 @@ impl Config {
         let metadata = session.metadata_fields();
         let (field, word) = match setting {
             Setting::PermissionMode(mode) => (ModeField::PermissionMode, mode.clone()),
-            Setting::Model(model) if metadata.has_own_model(model) => (ModeField::ModelMode, model.clone()),
+            Setting::Model(model) if metadata.own_models().contains(model) => (ModeField::ModelMode, model.clone()),
             Setting::Model(model) => {
                 let dialect = vocabulary.dialect_of_flavor(metadata.flavor().as_deref());
                 (ModeField::ModelMode, vocabulary.model_in(dialect, model))
