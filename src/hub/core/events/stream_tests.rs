@@ -3,7 +3,6 @@ use crate::hub::core::events::log::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
 use crate::limits::RETAINED_BYTES;
 use crate::model::event::Audience;
 use crate::model::json::Json;
-use crate::store::events::TRIM_BYTES;
 
 /// The clock, in Unix milliseconds: the first number is 101.
 const NOW: u64 = 0;
@@ -87,10 +86,6 @@ fn event_numbers(stream: &EventStream) -> Vec<u64> {
     stream.log.events_after(0).map(|(number, _)| *number).collect()
 }
 
-fn bytes(stream: &EventStream) -> usize {
-    stream.log.events_after(0).map(|(_, event)| event.body.text_bytes()).sum()
-}
-
 /// The smallest number from which a client can resume.
 fn first_resumable(stream: &EventStream) -> u64 {
     (0..10_000).find(|number| stream.log.can_resume_from(*number)).unwrap()
@@ -167,16 +162,6 @@ fn loaded_events_come_before_those_published_during_the_read() {
         assert_eq!((first_resumable(&stored.stream), event_numbers(&stored.stream)), (100, vec![101, 102, 103]));
     }
     assert!(stored.stream.log.rows_to_load(99).is_none(), "the log starts after 100");
-}
-
-#[test]
-fn at_least_two_megabytes_of_events_are_retained() {
-    let mut stored = StoredStream::new();
-    for n in 1..=100 {
-        stored.commit(&[100_000, 10]);
-        let bytes = bytes(&stored.stream);
-        assert!(bytes >= RETAINED_BYTES.min(n * 100_000) && bytes <= RETAINED_BYTES + TRIM_BYTES, "{n}: {bytes}");
-    }
 }
 
 #[test]

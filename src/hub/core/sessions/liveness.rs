@@ -347,12 +347,7 @@ mod tests {
         reminders.record(200, 1_000);
         assert!(!reminders.is_allowed(1_039));
         assert!(reminders.is_allowed(1_040));
-    }
-
-    #[test]
-    fn reminders_continue_after_the_clock_goes_back() {
-        let mut reminders = Reminders::default();
         reminders.record(200, 3_600_000);
-        assert!(reminders.is_allowed(1_000));
+        assert!(reminders.is_allowed(1_000), "the clock went back");
     }
 }
