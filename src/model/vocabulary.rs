@@ -55,16 +55,12 @@ impl Vocabulary {
     /// `{agents?: {<word>: <agent>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
     /// labels?: {<word>: <label>}}`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        match text.trim().strip_prefix("preset:") {
-            Some(name) => match PRESETS.iter().find(|(preset, _)| *preset == name) {
-                Some((_, preset)) => Self::parse_object(preset),
-                None => {
-                    let known = PRESETS.map(|(preset, _)| preset).join(", ");
-                    Err(format!("VOCABULARY: unknown preset `{name}`, expected one of {known}."))
-                }
-            },
-            None => Self::parse_object(text),
-        }
+        let Some(name) = text.trim().strip_prefix("preset:") else { return Self::parse_object(text) };
+        let Some((_, preset)) = PRESETS.iter().find(|(preset, _)| *preset == name) else {
+            let known = PRESETS.map(|(preset, _)| preset).join(", ");
+            return Err(format!("VOCABULARY: unknown preset `{name}`, expected one of {known}."));
+        };
+        Self::parse_object(preset)
     }
 
     fn parse_object(text: &str) -> Result<Self, String> {
