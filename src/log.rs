@@ -75,8 +75,7 @@ pub fn parse_settings(level: Option<&str>, sample_rate: Option<&str>) -> Result<
     Ok((level, samples_per_million))
 }
 
-/// Parses a decimal number such as `0.01`. Without the parser of the standard library for floating-point numbers, which would add
-/// ten kilobytes to the worker.
+/// Parses a decimal number such as `0.01`, without the float parser of the standard library, which would add ten kilobytes to the worker.
 fn parse_millionths(text: &str) -> Option<u32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_plain = [whole, fraction].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));

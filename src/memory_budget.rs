@@ -24,8 +24,7 @@ pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 const _: () = assert!(MAX_POOL_BYTES + 8 * NAMESPACE_SHARE_BYTES == MAX_BUFFER_BYTES);
 
-/// A reservation may be larger than the pool while at most this much of the pool is in use, in bytes. A session with two values of
-/// 30 MiB needs such a reservation.
+/// A reservation may exceed the pool while at most this much of it is in use, in bytes. A session with two values of 30 MiB needs this.
 const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 
 #[derive(Default)]

@@ -90,8 +90,7 @@ impl JwtKey {
         Hs256.token(&header, &Claims::new(issued), &self.current)
     }
 
-    /// Returns the claims of a token that was signed with the current or the previous key, and is valid at `now_secs`; and from when it
-    /// is invalid. Both times are Unix seconds.
+    /// Returns the claims of a token that is valid at `now_secs`, of the current or the previous key, and its expiry (Unix seconds).
     ///
     /// `exp` is required (RFC 7519 section 4.1.4), `nbf` is respected, `crit` is rejected. There is no leeway for clock skew:
     /// the hub that verifies a token has issued it.

@@ -20,8 +20,7 @@ use crate::store::{Database, DbError, Found};
 /// The worker forgets all places when it has this many.
 const MAX_CACHED_PLACES: usize = 10_000;
 
-/// On request, a page of history has an excerpt of each content above this size, in bytes. An excerpt has at most half of this
-/// size.
+/// On request, a page has an excerpt of each content above this size, in bytes. An excerpt has at most half of this size.
 pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
 
 impl HistoryRequest {

@@ -25,8 +25,7 @@ impl Query {
         let mut parameters: HashMap<String, Parameter> = HashMap::new();
         let encoded_pairs = query.split('&').filter(|pair| !pair.is_empty());
         for (encoded, (key, value)) in encoded_pairs.zip(form_urlencoded::parse(query.as_bytes())) {
-            // Checks the encoded text, because the parser replaces invalid UTF-8 by U+FFFD, which valid text may
-            // contain too.
+            // Checks the encoded text: the parser replaces invalid UTF-8 by U+FFFD, which valid text may contain too.
             if percent_decode_str(encoded).decode_utf8().is_err() {
                 return Err(Error::field(&key, format!("Query parameter `{key}` must be percent-encoded UTF-8.")));
             }

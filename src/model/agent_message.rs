@@ -7,9 +7,8 @@
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The fields of an object in a message: the message itself, a record `{role, content}`, an object with a `type`, or a
-/// to-do entry. One type for all of them, because each type adds its own parser to the wasm module. A field that is
-/// `null` is absent.
+/// The fields of a message, a record `{role, content}`, an object with a `type`, or a to-do entry: one type for all, because each type adds
+/// its own parser to the wasm module. A field that is `null` is absent.
 #[derive(Deserialize)]
 pub struct Fields<'a> {
     #[serde(borrow)]

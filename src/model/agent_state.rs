@@ -250,8 +250,7 @@ pub(super) fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
     JsonObject::of(state).object(REQUESTS).unwrap_or_default()
 }
 
-/// Completes a pending request. Returns the state without the request, and the completed entry; `None` when the request is
-/// not pending.
+/// Completes a pending request. Returns the state without it, and the completed entry; `None` when it is not pending.
 pub fn complete(state: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> {
     let mut object = JsonObject::parse(state.text())?;
     let mut requests = object.object(REQUESTS)?;
@@ -287,9 +286,8 @@ pub fn completed_at(entry: &str) -> Option<u64> {
     ["completedAt", "createdAt"].iter().find_map(|name| parse_whole(entry.get(name)?.get()))
 }
 
-/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by
-/// their lengths (`argumentsBytes`). Returns `None` for a request within the limit, and an empty object for one that
-/// can't be shortened enough.
+/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by their lengths
+/// (`argumentsBytes`). Returns `None` within the limit, and an empty object if that is not enough.
 pub fn shorten(entry: &str, limit: usize) -> Option<Json> {
     let mut excess = entry.len().checked_sub(limit).filter(|excess| *excess > 0)?;
     let object = JsonObject::parse(entry).unwrap_or_default();

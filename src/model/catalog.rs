@@ -34,8 +34,7 @@ struct Choice {
     never_asks: bool,
 }
 
-/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that the deployment
-/// forbids.
+/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that it forbids.
 pub fn list_agents(vocabulary: &Vocabulary, forbids: &dyn Fn(&str) -> bool) -> Vec<AgentChoice> {
     let choice = |(id, kind): (String, String)| {
         let agent = vocabulary.agent_of_flavor(Some(&id));

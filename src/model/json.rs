@@ -146,8 +146,7 @@ pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
     Some((text, last_half))
 }
 
-/// Decodes a valid JSON string. `replace` gets each unpaired surrogate and the rest of the string, and returns the replacement of
-/// the surrogate.
+/// Decodes a valid JSON string. `replace` returns the replacement of an unpaired surrogate, and gets it with the rest of the string.
 fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'static str>) -> Option<String> {
     let mut remaining = json.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::with_capacity(remaining.len());
@@ -177,8 +176,7 @@ fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'stat
     Some(text)
 }
 
-/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns the character and the number of
-/// escapes.
+/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns it with its number of escapes.
 fn decode_utf16(after_backslash: &str) -> Option<(char, usize)> {
     let first = utf16_unit(after_backslash, 1)?;
     let second = after_backslash.get(5..7).filter(|start| *start == "\\u").and_then(|_| utf16_unit(after_backslash, 7));
@@ -213,8 +211,7 @@ impl FieldError {
     }
 }
 
-/// A JSON object that preserves the order and the text of its members, so that changing one member leaves the others
-/// unchanged.
+/// A JSON object with the order and the text of its members, so that changing one member leaves the others unchanged.
 #[derive(Debug, Default)]
 pub struct JsonObject<'a>(Vec<(String, &'a RawValue)>);
 

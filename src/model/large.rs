@@ -74,8 +74,7 @@ impl InlineOrLarge {
         Self::new(value, None)
     }
 
-    /// Creates a value from two columns of a row. With `large`, `value` is the excerpt of a large value; without `large`, `value`
-    /// is the whole value.
+    /// Creates a value from two columns of a row: the whole value, or with `large` the excerpt of a large value.
     pub fn new(value: Option<Json>, large: Option<LargeRef>) -> Self {
         match (value, large) {
             (Some(excerpt), Some(large)) => Self::Large { excerpt, large },

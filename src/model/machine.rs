@@ -65,8 +65,7 @@ impl Machine {
         [&self.metadata, &self.runner_state].into_iter().filter_map(InlineOrLarge::json).map(|v| v.text().len()).sum()
     }
 
-    /// Whether the metadata's `agents` lists an agent. The machine can start these agents, even if the deployment does not know
-    /// them.
+    /// Whether the metadata's `agents` lists an agent. The machine can start it, even if the deployment does not know it.
     pub fn has_agent(&self, id: &str) -> bool {
         list_ids(JsonObject::of(self.metadata.json()).get("agents")).iter().any(|agent| agent == id)
     }

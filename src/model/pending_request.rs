@@ -44,8 +44,7 @@ impl<'a> PendingCall<'a> {
         self.fields.get("arguments").filter(|_| !self.is_set("shortened"))
     }
 
-    /// Whether an approval or a denial without any further input answers the request: it asks no question, needs no choice, presents
-    /// no plan, and has all its arguments.
+    /// Whether an approval or a denial alone answers the request: it has all its arguments, and no question, choice or plan.
     pub fn is_yes_or_no(&self) -> bool {
         let asks = |arguments: &RawValue| {
             JsonObject::parse(arguments.get()).is_some_and(|fields| fields.get("questions").is_some())

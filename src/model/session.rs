@@ -117,8 +117,7 @@ impl Session {
         MetadataFields(JsonObject::of(self.metadata.json()))
     }
 
-    /// Returns the name, the summary, the last part of the path, or the first eight characters of the id: the first that is not
-    /// blank.
+    /// Returns the first of these that is not blank: name, summary, last part of the path, first eight characters of the id.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();
         let summary = || fields.0.object("summary")?.text("text");

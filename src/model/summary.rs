@@ -8,8 +8,7 @@ use super::session::Session;
 use super::settings::{Settings, serialize_set};
 use super::todo::{self, Progress, TodoItem};
 
-/// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats
-/// the number.
+/// The list shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the number.
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
 /// Calls a macro with the paths of the metadata texts that the list shows. The paths are a macro, because `store::summaries`

@@ -158,8 +158,7 @@ impl Vocabulary {
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
-    /// Returns the deployment's words for agents, with their meanings. If the deployment has none, returns all agents by their
-    /// names in the protocol.
+    /// Returns the deployment's words for agents, with their meanings; if there are none, all agents by their names in the protocol.
     pub fn offered_agents(&self) -> Words {
         words_or_names(&self.agents, Agent::VARIANTS)
     }

@@ -40,8 +40,7 @@ pub struct ObjectRuntime {
     sockets: Mutex<Sockets>,
     storage: SendWrapper<Rc<Storage>>,
     sql: SqlStorage,
-    /// Whether the key-value table exists. The first write creates it, so an object that only unauthenticated clients reach
-    /// stores nothing.
+    /// Whether the key-value table exists. The first write creates it: an object that only unauthenticated clients reach stores nothing.
     has_table: AtomicBool,
     meter: SendWrapper<Meter>,
     /// `None` until the object has stored its namespace.
@@ -71,8 +70,7 @@ impl Sockets {
 }
 
 impl ObjectRuntime {
-    /// Creates the runtime. Also returns the open sockets that survived hibernation, with their attachments. `js_state` is the
-    /// JavaScript object behind `state`.
+    /// Also returns the open sockets that survived hibernation, with their attachments. `js_state`: the JavaScript object behind `state`.
     pub fn new(state: &State, js_state: JsValue, meter: &Meter) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();

@@ -110,8 +110,7 @@ impl Environment for WorkerEnvironment {
     }
 }
 
-/// Returns the databases with the bindings `DB`, `DB_2`, `DB_3` and so on, each as `wrap` returns it. `meter` measures the batches for
-/// `Server-Timing`.
+/// Returns the databases `DB`, `DB_2`, `DB_3` and so on, each as `wrap` returns it. `meter` measures the batches for `Server-Timing`.
 pub fn databases(
     env: &Env,
     meter: Option<&Meter>,
@@ -127,8 +126,7 @@ pub fn databases(
     Databases::new(all, &variable(env, "DATABASES_CLOSED").unwrap_or_default())
 }
 
-/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the
-/// local runtime.
+/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the local one.
 pub fn objects(env: &Env) -> Result<Objects, String> {
     let jurisdiction = parse_jurisdiction(variable(env, "HUB_JURISDICTION"))?;
     let location = parse_location(variable(env, "HUB_LOCATION"))?;

@@ -48,8 +48,7 @@ const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// How long the worker waits for the object in addition to the timeout of an RPC call, in milliseconds. A request may wait for a
 /// stalled database, and the request that resumes a session waits until the session is active.
 const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
-/// The most unread bytes of all event streams (SSE) of an isolate together: twice the largest event. The memory budget does not
-/// include these bytes.
+/// The most unread bytes of all event streams (SSE) of an isolate: twice the largest event. Not in the memory budget.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -75,8 +74,7 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
     }
     settings::configure_log(env)?;
     glue::configure_routes(&route_patterns());
-    // Also validates the settings that only the objects use: then an invalid setting shows in every response, not only in responses of
-    // the objects.
+    // Also validates the settings that only the objects use: an invalid one then shows in every response, not only in theirs.
     let config = settings::hub_config(env, Namespace::default())?;
     let state = Rc::new(WorkerState {
         object_timeout_ms: u32::try_from(config.rpc_timeout_ms + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
@@ -96,8 +94,7 @@ pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
         Ok(state) => state,
         Err(message) => return not_configured(request, message),
     };
-    // Computed first, because error responses need CORS headers, too: otherwise a browser does not let a page of another origin
-    // read the error.
+    // Computed first: without CORS headers in an error response, a browser does not let a page of another origin read it.
     let cors = state.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
     let incoming = Rc::new(IncomingRequest { state, head, request, env, context });
@@ -168,8 +165,7 @@ impl IncomingRequest {
                         convert::discard_body(request).await;
                         Ok(convert::to_js_response_or_stream(&response, &self.context))
                     }
-                    // The object answers instead: its requests may wait for a stalled database, because the platform does not end
-                    // them.
+                    // The object answers instead: its requests may wait for a stalled database, because the platform does not end them.
                     Either::Right(_) => self.forwarded(&history.namespace, None).await,
                 }
             }

@@ -129,8 +129,7 @@ fn check_host(host: &str) -> Result<(), InvalidEndpoint> {
     let Some(last) = labels.last().filter(|_| labels.len() > 1 && labels.iter().all(|label| is_label(label))) else {
         return Err(NOT_A_DOMAIN);
     };
-    // A URL parser reads a host whose last label is a number as an IPv4 address (WHATWG URL, "ends in a number"). No top-level
-    // domain begins with a digit.
+    // A URL parser reads a host that ends in a number as an IPv4 address (WHATWG URL). No top-level domain begins with a digit.
     if last.starts_with(|first: char| first.is_ascii_digit()) {
         return Err(NOT_A_DOMAIN);
     }

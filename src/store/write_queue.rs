@@ -22,8 +22,7 @@ use crate::model::message::{HeldMessage, Message};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// The size of queued rows and effects above which they are sealed as a batch, in bytes. About half of it are rows, which
-/// JavaScript copies.
+/// The size of queued rows and effects above which they are sealed, in bytes. About half are rows, which JavaScript copies.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
 const _: () = assert!(MAX_BATCH_BYTES < MAX_QUEUED_BYTES);
 
@@ -149,9 +148,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         }
     }
 
-    /// Queues a new message. The row of the session is not written: the `seq` and `updated_at` of the session are read from the
-    /// messages. Counts only the copy of the content in the row of the message, because an effect shares the content
-    /// itself, and counts these bytes.
+    /// Queues a new message, not the row of its session, whose `seq` and `updated_at` are read from the messages. Counts only the copy of
+    /// the content in the row, because an effect shares the content itself, and counts these bytes.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
@@ -335,9 +333,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         is_granted
     }
 
-    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be committed
-    /// together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may still change the
-    /// sessions of the queued rows.
+    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that belong together. Seals nothing
+    /// while the lock is exclusive or requested, because its holder may still change the sessions of the queued rows.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
@@ -354,8 +351,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.in_flight = None;
     }
 
-    /// Takes the next batch, after the previous one is [finished](Self::finish_batch). Without a next batch, releases the lock, or
-    /// grants the lock to the waiting task.
+    /// Takes the next batch after [`finish_batch`](Self::finish_batch). Without one, releases the lock or grants it to the waiting task.
     pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<Batch<E, B>> {
         if self.sealed.is_empty() {
             if self.grant_lock() {
@@ -406,8 +402,7 @@ impl<B> Queue<B> {
         Batch { statements, effects, is_isolated: false, bytes, before_images, large_messages, values }
     }
 
-    /// Builds the statements. Deletions come first, because a new session may have the tag of a deleted one. Sessions come before the
-    /// messages that refer to them.
+    /// Builds the statements: deletions first, because their tags become free, and sessions before the messages that refer to them.
     fn statements(&self, namespace: &Namespace, cache: &impl CacheView) -> Vec<Statement> {
         let changed_sessions = |columns: SessionColumns| {
             let changed = self.sessions.iter().filter(move |(_, queued)| **queued == columns);

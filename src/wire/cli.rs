@@ -126,8 +126,7 @@ impl NewMessage<'_> {
 pub struct MessageDelta {
     pub sid: String,
     pub id: String,
-    /// A JSON string. The string may begin or end with half of a surrogate pair, so the hub decodes it together with the previous
-    /// delta.
+    /// A JSON string, decoded together with the previous delta: it may begin or end with half of a surrogate pair.
     pub text: Json,
     /// Where `text` begins in the text of the message, in UTF-16 code units.
     #[serde(default, deserialize_with = "optional_scalar")]
@@ -159,8 +158,7 @@ pub struct UpdateEvent<'a> {
     pub value: &'a RawValue,
 }
 
-/// `session-alive`: a keep-alive with the current state of the session. The field `time` is ignored, because the clock of the
-/// CLI may be wrong.
+/// `session-alive`: a keep-alive with the state of the session. `time` is ignored, because the clock of the CLI may be wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionAlive {
     pub sid: String,

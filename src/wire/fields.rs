@@ -36,8 +36,7 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     let name = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
     let name = name.and_then(|rest| rest.split('`').next());
     let mut prefix = prefix_up_to(text, cause.line(), cause.column());
-    // serde_json reports a missing or duplicate field at a position in its object or at the object's end, and other errors at
-    // the end of the invalid value.
+    // serde_json reports a missing or duplicate field at its object or the object's end, other errors at the end of the value.
     let is_about_object = name.is_some();
     if is_about_object {
         prefix = prefix.strip_suffix('}').unwrap_or(prefix);
@@ -61,11 +60,9 @@ fn prefix_up_to(text: &str, line: usize, column: usize) -> &str {
 /// The deepest nesting that is tracked: the recursion limit of `serde_json` for typed values.
 const MAX_DEPTH: usize = 128;
 
-/// Returns the path of the value at the end of `prefix`, which is the beginning of a JSON text. With `of_object`, returns the
-/// path of the object around that value.
+/// Returns the path of the value at the end of `prefix`, the beginning of a JSON text; with `of_object`, of the object around it.
 ///
-/// The path is computed only after an error: `serde_path_to_error` would track the path in every read, at a cost of CPU and twice
-/// the code of each type.
+/// Computed only after an error: `serde_path_to_error` would track the path in every read, at a cost of CPU and twice the code of each type.
 fn path_at_end(prefix: &str, of_object: bool) -> String {
     enum Container<'a> {
         Object { key: Option<&'a str> },
@@ -121,8 +118,7 @@ fn invalid_json(cause: &serde_json::Error) -> FieldError {
     FieldError::new("", format!("It is not valid JSON: {cause}."))
 }
 
-/// Returns the message for a text that does not begin with `{`. The message follows the sentence "The request body must be a
-/// JSON object.".
+/// Returns the message for a text that does not begin with `{`, which follows "The request body must be a JSON object.".
 fn not_an_object(text: &str) -> String {
     let start = text.trim_start().bytes().next();
     let syntax_error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| start.is_some());

@@ -6,8 +6,7 @@ use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::message::Message;
 
-/// The placeholder for a versioned value in an `update` event. This text occurs nowhere else, because quotes in a string are
-/// escaped.
+/// The placeholder for a versioned value in an `update` event. Occurs nowhere else, because quotes in a string are escaped.
 pub const VALUE_PLACEHOLDER: &str = r#""value":null"#;
 
 /// Encodes the event. Opaque values in `body` are placeholders: [`TextParts`](crate::model::text_parts::TextParts) replaces them.

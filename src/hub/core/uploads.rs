@@ -64,8 +64,7 @@ impl UploadSlots {
     }
 }
 
-/// The slot for an upload in one large frame. An isolate has one such slot, because its namespaces share its memory.
-/// Namespaces take turns.
+/// The slot for an upload in one large frame. The namespaces of an isolate share its memory, and take turns.
 #[derive(Debug, Default)]
 pub struct FrameUploadSlot(Mutex<FrameUploadQueue>);
 
@@ -83,8 +82,7 @@ struct FrameUploadQueue {
 struct FrameUpload {
     ticket: u64,
     namespace: String,
-    /// The time when the place in the queue, or the slot, expires, in Unix milliseconds. The object may have ended without dropping its
-    /// ticket.
+    /// When the place or the slot expires, in Unix milliseconds: the object may have ended without dropping its ticket.
     expires_at: u64,
 }
 

@@ -56,8 +56,7 @@ impl IncomingRequest {
         Ok(convert::to_js_response(&response))
     }
 
-    /// Counts a request of this client address. Returns a 429 response if there were too many. Requests with another `prefix` are
-    /// counted separately.
+    /// Counts a request of this client address, separately for each `prefix`. Returns a 429 response if there were too many.
     pub(super) async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
         let key = prefix.to_owned() + &rate_limit_key(&self.head.client);
         if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)

@@ -34,8 +34,7 @@ pub enum Action {
 /// A read of the log, which ends with [`EventStream::on_rows_read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// The connected web clients have received all events up to this number. `None` if no web client is connected: only the number
-    /// of the last event must be read.
+    /// The clients have received all events up to this number. `None` without clients: only the number of the last event must be read.
     pub after: Option<u64>,
     /// The last number of the batch that caused the read. Distinguishes this read from an earlier read with the same `after`.
     batch_end: u64,
@@ -150,8 +149,7 @@ impl EventStream {
         Some(last)
     }
 
-    /// The change of an event is durable. An event without a number changed nothing in the database: it is sent with the id of the
-    /// previous event, and not logged.
+    /// The change of an event is durable. An event without a number wrote nothing: it is sent with the previous id, and not logged.
     pub fn on_committed(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) -> Option<Action> {
         self.last_published = number.unwrap_or(self.last_published);
         (self.phase != Phase::Off).then(|| self.log_and_send(number, event()))
@@ -281,8 +279,7 @@ impl EventStream {
         }
     }
 
-    /// When the stream is turned off if no web client connects, in Unix milliseconds; `None` while a web client is connected or the
-    /// stream is off.
+    /// When the stream is turned off, in Unix milliseconds; `None` while a web client is connected or the stream is off.
     pub fn logging_ends_at(&self) -> Option<u64> {
         self.log.idle_since.map(|since| since + LOG_RETENTION_MS)
     }
@@ -300,8 +297,7 @@ impl EventStream {
         }
     }
 
-    /// Returns which rows a client needs to resume: the rows after the first number, up to the second number. `None` if memory has all of
-    /// these events, or the client cannot resume.
+    /// Returns the rows that a client needs to resume, as in [`Log::rows_to_load`]; `None` if the client cannot resume.
     pub fn rows_to_load(&self, last_event_id: &str) -> Option<(u64, u64)> {
         self.log.rows_to_load(self.ids.parse(last_event_id)?)
     }

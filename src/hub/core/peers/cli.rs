@@ -69,8 +69,7 @@ impl Cli {
         }
     }
 
-    /// Sets the time of the last activity for a session or machine that the CLI serves, in Unix milliseconds; `None` after the CLI has
-    /// ended the session.
+    /// Sets the last activity of the CLI for a session or machine, in Unix milliseconds; `None` after it has ended the session.
     pub fn set_last_activity(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
             _ if !self.is_named_in_connect(owner) => {
@@ -136,8 +135,7 @@ impl Cli {
         self.set_last_activity(session, None);
     }
 
-    /// Adds a method of a session or machine that the CLI serves. Removes the names under which the CLI registered the same
-    /// method before.
+    /// Adds a method of a session or machine that the CLI serves, in place of other names of the same method.
     pub fn add_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         self.remove_method(name, vocabulary);
         let Some((owner, method)) = self.split_prefix(name) else { return };

@@ -64,8 +64,7 @@ pub type RpcResult = Result<String, RpcError>;
 #[derive(Debug)]
 struct Handler {
     conn: ConnId,
-    /// The name with which the CLI registered the method, such as `<session id>:git-status` for the method `gitStatus`.
-    /// The frame of a call contains this name.
+    /// The name with which the CLI registered the method, and which the frame of a call has: `<session id>:git-status` for `gitStatus`.
     registered_name: String,
 }
 
@@ -90,8 +89,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Encodes the frame of the call. `params` is the text of a JSON object. If the call is to a session, the field
-    /// `sessionId` is added to the object.
+    /// Encodes the frame of the call. To `params`, the text of a JSON object, a call to a session adds the field `sessionId`.
     pub fn frame(&self, params: &str) -> String {
         let Owner::Session(id) = &self.owner else { return self.encode(params) };
         let members = params.strip_prefix('{').unwrap_or("}");
@@ -127,8 +125,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Registers a method for a socket. The last registration wins. If another socket had registered the method, returns that
-    /// socket and the name that it used.
+    /// Registers a method in place of an earlier registration. Returns the other socket that had registered it, with the name that it used.
     pub fn register(
         &mut self,
         owner: Owner,
@@ -181,8 +178,7 @@ impl Rpc {
         self.pending.remove(&call.ack);
     }
 
-    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements, and acknowledgements from
-    /// another socket than the call's.
+    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements, and those of another socket.
     pub fn complete(&mut self, conn: ConnId, ack: u64, args: &[&serde_json::value::RawValue]) {
         for (_, call) in self.pending.extract_if(ack..=ack, |_, call| call.conn == conn) {
             let result = read_result(args).ok_or(RpcError::InvalidResult(call.method));
@@ -231,8 +227,7 @@ pub fn rejection_reason(result: &str) -> Option<String> {
     (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
 }
 
-/// Reads a JSON object from the first argument. The official client sends the object inside a JSON string; other clients send
-/// the object itself.
+/// Reads a JSON object from the first argument: the object itself, or as the official client sends it, inside a JSON string.
 fn read_result(args: &[&serde_json::value::RawValue]) -> Option<String> {
     let text = args.first()?.get();
     let object = if text.starts_with('"') { unescape(text)? } else { text.to_owned() };
@@ -300,9 +295,8 @@ impl GracePeriods {
         until.copied().filter(|until| now < *until)
     }
 
-    /// Returns a receiver that resolves when the method is registered; `None` if the method is not in its grace period. The
-    /// receiver is canceled at the deadline, or earlier when the grace period has ended and the call has waited for
-    /// [`RECONNECT_GRACE_MS`].
+    /// Returns a receiver that resolves when the method is registered; `None` without a grace period. It is canceled at the deadline, or
+    /// earlier when the grace period has ended and the call has waited for [`RECONNECT_GRACE_MS`].
     pub fn wait_for_method(
         &mut self,
         owner: &Owner,

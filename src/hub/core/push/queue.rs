@@ -11,8 +11,7 @@ pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
 /// How long after a `Ready` notification further `Ready` notifications of the session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 
-/// How long the notification of a permission request waits for further requests of the session, in milliseconds
-/// (PROTOCOL-PUSH.md "Push notifications").
+/// How long the notification of a permission request waits for more, in milliseconds (PROTOCOL-PUSH.md "Push notifications").
 const PUSH_DEBOUNCE_MS: u64 = 500;
 
 /// The queued notifications, by id. Ids grow with time.

@@ -180,8 +180,7 @@ impl Liveness {
         self.get(owner).map_or(0, |deadline| deadline.active_at)
     }
 
-    /// Records that a CLI has ended the session. The session ends when its deadline passes, unless activity moves the deadline.
-    /// Returns whether storage must be updated.
+    /// Records that a CLI has ended the session, which ends at its deadline, unless activity moves that. Returns whether to update storage.
     pub fn request_end(&mut self, owner: &Owner) -> bool {
         let Some(deadline) = self.pending.get_mut(owner) else { return false };
         let last_known_at = if deadline.active_at == 0 { deadline.started_at } else { deadline.active_at };
