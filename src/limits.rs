@@ -12,11 +12,9 @@ pub const MIN_PROGRESS_BYTES: u32 = 64 * 1024;
 pub const PROGRESS_TIMEOUT_MS: u32 = 15_000;
 /// How long a client may take to send a JSON body, in milliseconds. Meanwhile, the memory for the body is reserved.
 pub const BODY_TIMEOUT_MS: u32 = 120_000;
-/// The largest response that is copied to JavaScript at once, in bytes. A larger response needs a reservation until the client
-/// has received it.
+/// The largest response that is copied to JavaScript at once, in bytes. A larger one is reserved until the client has received it.
 pub const MAX_UNRESERVED_BYTES: usize = 1024 * 1024;
-/// How long the worker reads the database for a request, in milliseconds. After a disconnect, the platform ends a request
-/// within 30 s.
+/// How long the worker reads the database for a request, in milliseconds: after a disconnect, the platform ends it within 30 s.
 pub const EDGE_TIMEOUT_MS: u64 = 20_000;
 const _: () = assert!(EDGE_TIMEOUT_MS < 30_000);
 
@@ -54,8 +52,7 @@ pub const BACKGROUND_RETRY_MS: u64 = 60_000;
 
 /// How long a request waits for memory, in milliseconds.
 pub const MEMORY_TIMEOUT_MS: u64 = 10_000;
-/// How many bytes of sessions and of the list stay in memory even if little memory is free. Besides these bytes, an upload in chunks
-/// fits the namespace's share.
+/// How many bytes of sessions and of the list stay in memory if little is free. An upload in chunks fits the rest of the share.
 pub const MIN_CACHED_BYTES: usize = 900_000;
 /// How many local ids of a session's messages stay in memory. Older local ids are looked up in the database.
 pub const MAX_LOCAL_IDS: usize = 5_000;
@@ -99,8 +96,7 @@ pub const RESUME_TIMEOUT_MS: u64 = 15_000;
 
 // Machines
 
-/// The maximum number of machines in a namespace, which are all in memory. A further machine replaces the machine that has been
-/// offline longest.
+/// The maximum number of machines of a namespace, all in memory. A further machine replaces the one that has been offline longest.
 pub const MAX_MACHINES: usize = 1_000;
 /// If the machines in memory have more bytes than this, a new value above `SMALL_VALUE_BYTES` is stored as a large value.
 pub const MAX_MACHINE_BYTES: usize = 8_000_000;
@@ -113,8 +109,7 @@ pub const MAX_UPLOAD_FIELDS_BYTES: usize = 64 * 1024;
 pub const FRAME_UPLOAD_SLOT_TIMEOUT_MS: u32 = 60_000;
 /// The lowest average throughput of an upload in one large frame, in bytes per millisecond.
 pub const FRAME_UPLOAD_BYTES_PER_MS: u64 = 64;
-/// The lowest average throughput of an upload in one large frame while another namespace waits for the slot, in bytes per
-/// millisecond.
+/// The lowest average throughput of such an upload while another namespace waits for the slot, in bytes per millisecond.
 pub const CONTESTED_UPLOAD_BYTES_PER_MS: u64 = 1_000;
 const _: () = assert!(FRAME_UPLOAD_BYTES_PER_MS < CONTESTED_UPLOAD_BYTES_PER_MS);
 

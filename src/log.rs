@@ -32,7 +32,7 @@ pub struct LogLine {
     /// What happened, in kebab-case.
     pub event: &'static str,
     /// The other members as JSON text without braces; begins with a comma unless it is empty.
-    members: String,
+    pub members: String,
 }
 
 impl LogLine {
@@ -53,10 +53,6 @@ impl LogLine {
     fn member(mut self, name: &str, json: &str) -> Self {
         self.members.push_str(&format!(r#","{name}":{json}"#));
         self
-    }
-
-    pub fn members(&self) -> &str {
-        &self.members
     }
 }
 
@@ -79,8 +75,7 @@ pub fn parse_settings(level: Option<&str>, sample_rate: Option<&str>) -> Result<
     Ok((level, samples_per_million))
 }
 
-/// Parses a decimal number such as `0.01`. Without the parser of the standard library for floating-point numbers, which would add
-/// ten kilobytes to the worker.
+/// Parses a decimal number such as `0.01`, without the float parser of the standard library, which would add ten kilobytes to the worker.
 fn parse_millionths(text: &str) -> Option<u32> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
     let is_plain = [whole, fraction].iter().all(|part| part.bytes().all(|byte| byte.is_ascii_digit()));
@@ -124,8 +119,6 @@ mod tests {
     /// Computed with `printf default | sha256sum`.
     #[test]
     fn the_hash_of_a_namespace_is_the_beginning_of_its_sha256() {
-        assert_eq!(hash_of_namespace("default"), EXPECTED_HASH);
+        assert_eq!(hash_of_namespace("default"), "37a8eec1ce19");
     }
-
-    const EXPECTED_HASH: &str = "37a8eec1ce19";
 }

@@ -24,8 +24,7 @@ pub const MAX_POOL_BYTES: usize = 48 * 1024 * 1024;
 pub const NAMESPACE_SHARE_BYTES: usize = 2 * 1024 * 1024;
 const _: () = assert!(MAX_POOL_BYTES + 8 * NAMESPACE_SHARE_BYTES == MAX_BUFFER_BYTES);
 
-/// A reservation may be larger than the pool while at most this much of the pool is in use, in bytes. A session with two values of
-/// 30 MiB needs such a reservation.
+/// A reservation may exceed the pool while at most this much of it is in use, in bytes. A session with two values of 30 MiB needs this.
 const MAX_POOL_USE_FOR_OVERSIZED: usize = 8 * 1024 * 1024;
 
 #[derive(Default)]
@@ -38,7 +37,7 @@ pub struct MemoryBudget {
     caches: Mutex<Vec<Weak<dyn Evictable>>>,
     /// Whether a frame that is not yet in wasm memory waits for memory.
     has_waiting_frame: AtomicBool,
-    reads: ReadQueues,
+    pub reads: ReadQueues,
 }
 
 /// The queues in which reads of the database wait.
@@ -58,7 +57,7 @@ pub trait Evictable: Send + Sync {
 
 /// The bytes that one namespace holds.
 pub struct NamespaceBudget {
-    memory_budget: Arc<MemoryBudget>,
+    pub memory_budget: Arc<MemoryBudget>,
     bytes: AtomicUsize,
     pub reads: ReadQueues,
 }
@@ -136,18 +135,8 @@ impl MemoryBudget {
 }
 
 impl NamespaceBudget {
-    /// Returns the bytes that the namespace holds.
     pub fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
-    }
-
-    /// Returns the bytes that all namespaces of the isolate hold.
-    pub fn isolate_bytes(&self) -> usize {
-        self.memory_budget.bytes()
-    }
-
-    pub fn isolate_reads(&self) -> &ReadQueues {
-        &self.memory_budget.reads
     }
 
     /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. While the pool is nearly unused, a

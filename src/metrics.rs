@@ -118,7 +118,6 @@ impl Metrics {
         self.counters.get(counter as usize).map_or(0, |value| value.load(Ordering::Relaxed))
     }
 
-    /// Records a duration in milliseconds.
     pub fn measure(&self, duration: DurationMetric, ms: u64) {
         let Some(histogram) = self.durations.get(duration as usize).filter(|_| IS_OBSERVED) else { return };
         let bucket = BOUNDS_MS.partition_point(|bound| *bound < ms);

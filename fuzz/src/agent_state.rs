@@ -26,7 +26,7 @@ pub fn run(text: &str) {
     let parts = match split(&state) {
         Ok(parts) => parts,
         Err(flaw) => {
-            assert!(flaw.field.starts_with("agentState") && !flaw.reason.is_empty());
+            assert!(flaw.field.starts_with("agentState") && !flaw.message.is_empty());
             return;
         }
     };

@@ -35,16 +35,16 @@ fn check_public(endpoint: &Endpoint) {
     // An invalid name, such as broken punycode, cannot be requested.
     let Ok(url) = Url::parse(endpoint.url()) else { return };
     assert_eq!(url.scheme(), "https");
-    let Some(Host::Domain(host)) = url.host() else { panic!("{endpoint} has the host {:?}", url.host()) };
+    let Some(Host::Domain(host)) = url.host() else { panic!("{endpoint:?} has the host {:?}", url.host()) };
     let host = host.strip_suffix('.').unwrap_or(host);
-    let (_, last) = host.rsplit_once('.').unwrap_or_else(|| panic!("{endpoint} has one label"));
-    assert!(!PRIVATE.contains(&last), "{endpoint} has the host {host}");
+    let (_, last) = host.rsplit_once('.').unwrap_or_else(|| panic!("{endpoint:?} has one label"));
+    assert!(!PRIVATE.contains(&last), "{endpoint:?} has the host {host}");
     check_same_origin(endpoint, &url);
 }
 
 /// Checks that both parsers find the same origin, and that no character needs escaping.
 fn check_same_origin(endpoint: &Endpoint, url: &Url) {
-    assert!(count_escapes(url.as_str()) <= count_escapes(endpoint.url()), "{endpoint} is {url}");
-    assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none(), "{endpoint}");
-    assert_eq!(endpoint.origin(), url.origin().ascii_serialization(), "{endpoint}");
+    assert!(count_escapes(url.as_str()) <= count_escapes(endpoint.url()), "{endpoint:?} is {url}");
+    assert!(url.username().is_empty() && url.password().is_none() && url.fragment().is_none(), "{endpoint:?}");
+    assert_eq!(endpoint.origin(), url.origin().ascii_serialization(), "{endpoint:?}");
 }

@@ -27,7 +27,6 @@ impl Code {
         (code.len() == CODE_LEN && code.bytes().all(|byte| ALPHABET.contains(&byte))).then_some(Self(code))
     }
 
-    /// Creates a code from random bytes.
     pub fn generate(random: &[u8], is_request: bool) -> Self {
         let digest: [u8; 32] = Sha256::digest(random).into();
         let count = u64::try_from(ALPHABET.len()).unwrap_or(1);

@@ -33,7 +33,6 @@ pub fn is_device_token(token: &str) -> bool {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Credential {
     Shared,
-    /// A generation of the namespace's tokens.
     Generation(u32),
     /// The id of a device.
     Device(Arc<str>),
@@ -70,8 +69,7 @@ impl fmt::Display for Credential {
     }
 }
 
-/// The id of an access secret, `CLI_API_TOKEN` or `CLI_API_TOKEN_PREVIOUS`. The id does not reveal the secret. The worker sends the
-/// id to the object in a header.
+/// The id of an access secret, which does not reveal the secret. The worker sends it to the object in a header.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SecretId(pub String);
@@ -154,8 +152,7 @@ impl TokenVerifier {
         Ok(Self { previous: previous.map(SharedSecret::new), ..Self::new(secret, required) })
     }
 
-    /// With a blank secret no token is valid. With `require_namespace_tokens` the shared secret is not valid, only namespace
-    /// tokens are.
+    /// With a blank secret no token is valid, with `require_namespace_tokens` only namespace tokens.
     pub fn new(cli_api_token: &str, require_namespace_tokens: bool) -> Self {
         Self { current: SharedSecret::new(cli_api_token), previous: None, accepts_shared: !require_namespace_tokens }
     }
@@ -166,8 +163,7 @@ impl TokenVerifier {
         self.verify_any(token).filter(|token| self.accepts_shared || token.credential != Credential::Shared)
     }
 
-    /// Returns the namespace of a token with the shared secret, even if `REQUIRE_NAMESPACE_TOKENS` is set: only the operator knows
-    /// the shared secret.
+    /// Returns the namespace of a token with the shared secret, which only the operator knows, even if `REQUIRE_NAMESPACE_TOKENS` is set.
     pub fn verify_operator(&self, token: &str) -> Option<Namespace> {
         self.verify_any(token).filter(|token| token.credential == Credential::Shared).map(|token| token.namespace)
     }

@@ -35,8 +35,7 @@ const CACHE_MS: u64 = 10_000;
 /// How long after the last answer of the database a request with a token does not wait for a new answer, in milliseconds: the object checks
 /// the credential of a write, and the worker checks a read while the read runs.
 const MAX_UNCHECKED_MS: u64 = 600_000;
-/// How long the worker waits for a new answer about a token that was valid before, in milliseconds. After a timeout, the expired
-/// answer is used again.
+/// How long the worker waits for a new answer about a known token, in milliseconds. After that, the old answer is used again.
 const CHECK_TIMEOUT_MS: u64 = 2_000;
 /// How often a request checks whether another request has received the answer about the same token, in milliseconds.
 const POLL_INTERVAL_MS: u64 = 5;
@@ -86,8 +85,7 @@ impl Authentication {
         Self { access_tokens, jwt, db, environment, verified_tokens, running_checks, wrong_tokens, generations }
     }
 
-    /// Verifies an access token or, with `accepts_jwt`, also a JWT. `client` is the client's address; `None` if the caller limits the
-    /// attempts of the address.
+    /// Verifies an access token, with `accepts_jwt` also a JWT. `client`: its address; `None` if the caller limits its attempts.
     pub async fn verify(
         &self,
         token: &str,
@@ -244,8 +242,7 @@ impl Authentication {
         Ok(Some(VerifiedToken { namespace, expires_at: Some(to_milliseconds(expires_at)), credential, secret }))
     }
 
-    /// Checks that a token was not revoked. `verified` is `None` for the token of a device. Also returns until when the
-    /// answer is fresh.
+    /// Checks that a token was not revoked. `verified`: `None` for a device. Also returns until when the answer is fresh.
     async fn check_not_revoked(
         &self,
         token: &str,
@@ -296,7 +293,6 @@ impl Authentication {
         Ok((generation, fresh_until))
     }
 
-    /// Generates a secret of 32 random bytes.
     pub fn generate_secret(&self) -> Result<String, ErrorResponse> {
         let unavailable = || ErrorResponse::hub_unavailable("The random source failed. Try again.");
         self.environment.generate_secret().ok_or_else(unavailable)
@@ -380,7 +376,7 @@ fn insert<K: Eq + Hash, T>(cache: &Mutex<HashMap<K, Cached<T>>>, key: K, cached:
 
 /// Derives a stable user id from a namespace.
 fn user_id(namespace: &Namespace) -> u32 {
-    let digest: [u8; 32] = Sha256::digest(namespace.as_ref().as_bytes()).into();
+    let digest: [u8; 32] = Sha256::digest(namespace.as_str().as_bytes()).into();
     let [a, b, c, d, ..] = digest;
     u32::from_be_bytes([a, b, c, d]) >> 1
 }

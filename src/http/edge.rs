@@ -162,7 +162,6 @@ impl MetricsToken {
     /// The shortest token, in characters.
     const MIN_CHARS: usize = 16;
 
-    /// Checks the length of `METRICS_TOKEN`.
     pub fn parse(text: String) -> Result<Self, String> {
         match text.chars().count() {
             0..Self::MIN_CHARS => Err(format!("METRICS_TOKEN must have at least {} characters.", Self::MIN_CHARS)),
@@ -183,7 +182,6 @@ impl Edge {
         Self { authentication, cors, routing, databases, places: Mutex::default(), memory_budget, metrics_token }
     }
 
-    /// Decides how to handle a request.
     pub async fn route(&self, head: &RequestHead, now_ms: u64) -> Action {
         self.try_route(head, now_ms).await.unwrap_or_else(|error| Action::Respond(error.into_response()))
     }
@@ -291,7 +289,7 @@ impl Edge {
 
     /// `GET /health?deep=1`: whether each database answers and has the newest migration. Waits while a query is retried.
     pub async fn check_database(&self) -> Response {
-        for db in self.databases.all() {
+        for db in &self.databases.all {
             let session = Statement::new(SELECT_BY_ID, ["".into(), "".into()]);
             let error = match db.batch(&mut vec![session, Statement::new(FIND_NEWEST, [])]).await {
                 Ok(results) if results.last().is_none_or(Vec::is_empty) => DbError::NoSchema(String::new()),

@@ -48,8 +48,7 @@ pub fn is_credential_sent(method: &str, path: &str) -> bool {
     !is_read(method) || ["/api/devices", "/api/push/", "/api/namespaces/"].iter().any(|root| path.starts_with(root))
 }
 
-/// Refuses a revoked credential, which a worker accepts until its cached answer expires. Asks the database about a credential that the
-/// object's storage does not know.
+/// Refuses a revoked credential, which a worker may still have cached. Asks the database about one that the storage does not know.
 pub async fn refuse_unconfirmed(hub: &Hub, credential: Option<&Credential>) -> Result<(), ErrorResponse> {
     match credential {
         Some(credential) if !hub.confirm_credential(credential).await? => Err(ErrorResponse::revoked(credential)),
@@ -57,7 +56,6 @@ pub async fn refuse_unconfirmed(hub: &Hub, credential: Option<&Credential>) -> R
     }
 }
 
-/// Decodes percent-encoded path parameters.
 pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static str, String)>, Error> {
     let decode = |(name, value): (&'static str, &str)| match percent_decode_str(value).decode_utf8() {
         Ok(value) => Ok((name, value.into_owned())),
@@ -66,8 +64,7 @@ pub fn decode_params(params: Vec<(&'static str, &str)>) -> Result<Vec<(&'static 
     params.into_iter().map(decode).collect()
 }
 
-/// A request whose path and method have a route. The futures of its methods are boxed, so that they are compiled once and not
-/// into each handler.
+/// A request whose path and method have a route. Its futures are boxed, so that they are not compiled into each handler.
 pub struct RoutedRequest {
     pub hub: Arc<Hub>,
     request: http::Request<Bytes>,
@@ -90,8 +87,7 @@ impl RoutedRequest {
         self.load_session_with(RelatedRows::None)
     }
 
-    /// Loads the session of the request like [`load_session`](Self::load_session), for a new message. If the body has a local id,
-    /// also loads the local ids of the session.
+    /// Loads the session like [`load_session`](Self::load_session), for a new message: with its local ids if the body has a local id.
     pub fn load_session_for_message(&self) -> BoxFuture<'_, Result<String, ErrorResponse>> {
         // The body is searched, not parsed: parsing would end the reservation of its memory, and the parsed copy would stay in memory
         // during the wait for the database. If the key has an escape sequence, the handler reads the local ids with a further query.
@@ -139,8 +135,7 @@ impl RoutedRequest {
         Ok(parse_body(&self.take_bytes()?)?)
     }
 
-    /// Refuses the body `null`, which [`take_json`](Self::take_json) accepts if no field of its type is required. For a handler that
-    /// itself checks that a field is present.
+    /// Refuses the body `null`, for a handler that itself checks that a field is present: [`take_json`](Self::take_json) may accept it.
     pub fn refuse_null_body(&self) -> Result<(), ErrorResponse> {
         Ok(refuse_null(self.request.body())?)
     }
@@ -227,5 +222,5 @@ pub fn parse_body<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, Error> {
         "null" => read_object("{}").or_else(|_| read_object(text)),
         _ => read_object(text),
     }
-    .map_err(Error::from_body)
+    .map_err(Error::from)
 }

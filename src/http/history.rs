@@ -20,12 +20,10 @@ use crate::store::{Database, DbError, Found};
 /// The worker forgets all places when it has this many.
 const MAX_CACHED_PLACES: usize = 10_000;
 
-/// On request, a page of history has an excerpt of each content above this size, in bytes. An excerpt has at most half of this
-/// size.
+/// On request, a page has an excerpt of each content above this size, in bytes. An excerpt has at most half of this size.
 pub const MAX_BYTES_WITHOUT_EXCERPT: u64 = 64 * 1024;
 
 impl HistoryRequest {
-    /// Reads the page that `query` selects.
     pub async fn read(&self, db: &dyn Database, memory: &ReadMemory, query: &str) -> Result<ResponseText, Error> {
         let page = Query::parse(query).and_then(|query| PageRequest::parse(self.reader, &query));
         // The query is checked after the session: 404 and 403 take precedence over 400.
@@ -92,7 +90,6 @@ impl PageRequest {
 }
 
 impl Edge {
-    /// Reads a page of a session's messages, which needs only the database.
     pub async fn read_history(&self, request: &HistoryRequest, query: &str) -> Response {
         let page = self.find_page(request, query).await;
         to_response(page.map_err(ErrorResponse::from))
@@ -103,7 +100,7 @@ impl Edge {
     /// up only if the session is missing: the database of the namespace may be no longer bound.
     async fn find_page(&self, request: &HistoryRequest, query: &str) -> Result<ResponseText, Error> {
         let namespace = &request.namespace;
-        let budget = self.memory_budget.namespace_budget(namespace.as_ref());
+        let budget = self.memory_budget.namespace_budget(namespace.as_str());
         let memory = ReadMemory::new(budget, Arc::clone(&self.authentication.environment));
         let is_single = self.databases.is_single();
         let cached = if is_single { Some(DIRECTORY) } else { lock(&self.places).get(namespace).copied() };

@@ -8,7 +8,7 @@ use super::response::Reply;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::machines::spawn::{SessionType, SpawnParams};
 use crate::memory_budget::ResponseText;
-use crate::model::json::{Json, JsonObject};
+use crate::model::json::Json;
 use crate::model::method::Method;
 use crate::model::owner::Owner;
 use crate::wire::field_types::{List, optional_scalar};
@@ -40,7 +40,6 @@ pub async fn register(mut request: RoutedRequest) -> Reply {
     Ok(request.hub.serialize_machine(&body.id).await?.wrapped_in("machine"))
 }
 
-/// Refuses a worktree without a name.
 pub fn check_worktree(session_type: Option<SessionType>, name: Option<&str>) -> Result<(), Error> {
     if session_type == Some(SessionType::Worktree) && name.is_none_or(|name| name.trim().is_empty()) {
         let message = "Field `worktreeName` is required when `sessionType` is `worktree`.";
@@ -110,7 +109,5 @@ async fn forward_query(request: RoutedRequest, method: Method, names: &[&str]) -
     for name in names {
         values.extend(query.text(name)?.map(|value| (*name, Json::of(value))));
     }
-    let mut params = JsonObject::default();
-    values.iter().for_each(|(name, value)| params.push(name, value.raw()));
-    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, params.to_json().text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, Json::object(&values).text()).await))
 }

@@ -59,7 +59,7 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     let body: SendBody = request.take_json()?;
     let mut text = String::new();
     if let Some(json) = &body.text {
-        let (decoded, last_half) = read_lenient_text("text", json).map_err(Error::from_body)?;
+        let (decoded, last_half) = read_lenient_text("text", json).map_err(Error::from)?;
         text = decoded;
         if last_half.is_some() {
             // The client has cut the text inside a character.

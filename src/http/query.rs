@@ -25,8 +25,7 @@ impl Query {
         let mut parameters: HashMap<String, Parameter> = HashMap::new();
         let encoded_pairs = query.split('&').filter(|pair| !pair.is_empty());
         for (encoded, (key, value)) in encoded_pairs.zip(form_urlencoded::parse(query.as_bytes())) {
-            // Checks the encoded text, because the parser replaces invalid UTF-8 by U+FFFD, which valid text may
-            // contain too.
+            // Checks the encoded text: the parser replaces invalid UTF-8 by U+FFFD, which valid text may contain too.
             if percent_decode_str(encoded).decode_utf8().is_err() {
                 return Err(Error::field(&key, format!("Query parameter `{key}` must be percent-encoded UTF-8.")));
             }
@@ -70,13 +69,11 @@ impl Query {
         })
     }
 
-    /// Returns the number of items of a page.
     pub fn limit(&self, default: usize, max: u64) -> Result<usize, Error> {
         let limit = self.number("limit", 1..=max)?;
         Ok(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(default))
     }
 
-    /// Returns the position after which a page begins.
     pub fn cursor<T>(&self, beginning: T, parse: fn(&str) -> Option<T>) -> Result<T, Error> {
         let position = self.text("cursor")?.map_or(Some(beginning), parse);
         let message = "Query parameter `cursor` must be the `nextCursor` of an earlier response.";
@@ -107,13 +104,6 @@ impl Query {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn find_unique_ignores_errors_in_other_parameters() {
-        assert_eq!(Query::find_unique("a=1&a=2&token=t%20u&b=%ff", "token").as_deref(), Some("t u"));
-        assert_eq!(Query::find_unique("token=t&token=t", "token"), None);
-        assert_eq!(Query::find_unique("tok=t", "token"), None);
-    }
 
     #[test]
     fn invalid_utf_8_is_rejected() {

@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::namespace::deletion::{Retention, Sweep};
 use crate::hub::core::peers::connections::{Connections, Peer};
 use crate::hub::core::ports::{ConnId, Runtime};
@@ -51,7 +51,7 @@ impl Hub {
         for (conn, _) in to_close {
             rt.close(conn, 1012, "Please reconnect");
         }
-        let budget = memory_budget.namespace_budget(config.namespace.as_ref());
+        let budget = memory_budget.namespace_budget(config.namespace.as_str());
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_deadlines(&*rt, now);

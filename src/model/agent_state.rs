@@ -10,7 +10,7 @@ use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::json::{InvalidField, Json, JsonObject, parse_whole};
+use super::json::{FieldError, Json, JsonObject, parse_whole};
 use super::session::Session;
 use crate::limits::MAX_PENDING_REQUESTS;
 
@@ -98,20 +98,17 @@ pub enum Decision {
 }
 
 /// Separates the completed requests of a state. The state and its two maps must each be an object or null.
-pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
+pub fn split(state: &Json) -> Result<ReceivedState<'_>, FieldError> {
     if state.is_null() {
         return Ok(ReceivedState::default());
     }
     let object = JsonObject::parse_strict("agentState", state.raw())?;
     let received = request_map(&object, REQUESTS)?;
-    let mut requests = JsonObject::default();
     // Some CLIs remove a request by setting it to null.
-    for (id, request) in received.members().filter(|(_, request)| request.get() != "null") {
-        requests.push(id, request);
-    }
+    let requests: JsonObject<'_> = received.members().filter(|(_, request)| request.get() != "null").collect();
     if requests.members().count() > MAX_PENDING_REQUESTS {
-        let field = format!("agentState.{REQUESTS}");
-        return Err(InvalidField::new(field, format!("must have at most {MAX_PENDING_REQUESTS} entries")));
+        let rule = format_args!("must have at most {MAX_PENDING_REQUESTS} entries");
+        return Err(FieldError::of_rule(&format!("agentState.{REQUESTS}"), rule));
     }
     for (id, request) in requests.members() {
         JsonObject::parse_strict(&format!("agentState.{REQUESTS}.{id}"), request)?;
@@ -131,22 +128,19 @@ pub fn split(state: &Json) -> Result<ReceivedState<'_>, InvalidField> {
 }
 
 /// Parses a map of requests; empty when it is missing or null.
-fn request_map<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>, InvalidField> {
+fn request_map<'a>(state: &JsonObject<'a>, name: &str) -> Result<JsonObject<'a>, FieldError> {
     let Some(map) = state.get(name).filter(|map| map.get() != "null") else { return Ok(JsonObject::default()) };
     let map = JsonObject::parse_strict(&format!("agentState.{name}"), map)?;
     if map.members().any(|(id, _)| id.is_empty() || id.len() > MAX_REQUEST_ID_BYTES) {
-        let reason = format!("must have ids of 1 to {MAX_REQUEST_ID_BYTES} bytes");
-        return Err(InvalidField::new(format!("agentState.{name}"), reason));
+        let rule = format_args!("must have ids of 1 to {MAX_REQUEST_ID_BYTES} bytes");
+        return Err(FieldError::of_rule(&format!("agentState.{name}"), rule));
     }
     Ok(map)
 }
 
 /// Returns the completed requests as one object, or `None` when there are none.
 pub fn completed_to_json<'a>(completed: impl Iterator<Item = (&'a str, &'a RawValue)>) -> Option<Json> {
-    let mut entries = JsonObject::default();
-    for (id, value) in completed {
-        entries.push(id, value);
-    }
+    let entries: JsonObject<'_> = completed.collect();
     (!entries.is_empty()).then(|| entries.to_json())
 }
 
@@ -200,7 +194,6 @@ pub fn count_pending(state: Option<&Json>) -> usize {
     pending_map(state).members().count()
 }
 
-/// Returns the size of each pending request, in bytes.
 pub fn pending_request_sizes(state: Option<&Json>) -> Vec<usize> {
     pending_map(state).members().map(|(_, request)| request.get().len()).collect()
 }
@@ -248,21 +241,16 @@ pub fn find_pending<'a>(state: Option<&Json>, ids: impl Iterator<Item = &'a str>
     ids.filter_map(|id| pending.get(id).map(|request| pending_request(id, request))).collect()
 }
 
-pub fn pending_text<'a>(state: Option<&'a Json>, id: &str) -> Option<&'a str> {
-    pending_map(state).get(id).map(RawValue::get)
-}
-
 fn pending_request(id: &str, request: &RawValue) -> PendingRequest {
     let tool = JsonObject::parse(request.get()).and_then(|request| request.text("tool"));
     PendingRequest { id: id.to_owned(), tool }
 }
 
-fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
+pub(super) fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
     JsonObject::of(state).object(REQUESTS).unwrap_or_default()
 }
 
-/// Completes a pending request. Returns the state without the request, and the completed entry; `None` when the request is
-/// not pending.
+/// Completes a pending request. Returns the state without it, and the completed entry; `None` when it is not pending.
 pub fn complete(state: &Json, id: &str, answer: &Answer) -> Option<(Json, Json)> {
     let mut object = JsonObject::parse(state.text())?;
     let mut requests = object.object(REQUESTS)?;
@@ -298,9 +286,8 @@ pub fn completed_at(entry: &str) -> Option<u64> {
     ["completedAt", "createdAt"].iter().find_map(|name| parse_whole(entry.get(name)?.get()))
 }
 
-/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by
-/// their lengths (`argumentsBytes`). Returns `None` for a request within the limit, and an empty object for one that
-/// can't be shortened enough.
+/// Shortens a completed request of more than `limit` bytes: its largest fields, usually `arguments`, are replaced by their lengths
+/// (`argumentsBytes`). Returns `None` within the limit, and an empty object if that is not enough.
 pub fn shorten(entry: &str, limit: usize) -> Option<Json> {
     let mut excess = entry.len().checked_sub(limit).filter(|excess| *excess > 0)?;
     let object = JsonObject::parse(entry).unwrap_or_default();

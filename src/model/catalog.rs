@@ -3,7 +3,7 @@
 
 use serde::Serialize;
 
-use super::mode::PermissionMode;
+use super::mode::{Agent, PermissionMode, permission_modes};
 use super::vocabulary::Vocabulary;
 
 /// An agent that a session can be started with.
@@ -34,15 +34,13 @@ struct Choice {
     never_asks: bool,
 }
 
-/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that the deployment
-/// forbids.
+/// Returns the agents of the deployment, in the order of its vocabulary, without the permission modes that it forbids.
 pub fn list_agents(vocabulary: &Vocabulary, forbids: &dyn Fn(&str) -> bool) -> Vec<AgentChoice> {
     let choice = |(id, kind): (String, String)| {
         let agent = vocabulary.agent_of_flavor(Some(&id));
-        let modes = agent.permission_modes().iter();
-        let allowed = modes.filter(|mode| !forbids(mode.as_str()));
+        let allowed = permission_modes(agent).iter().filter(|mode| !forbids(mode.as_str()));
         let modes = allowed.map(|mode| mode_choice(vocabulary, *mode)).collect();
-        let models = match agent.accepts_model_modes() {
+        let models = match agent.is_some_and(Agent::accepts_model_modes) {
             true => vocabulary.offered_models().into_iter().map(|(model, _)| model_choice(vocabulary, model)).collect(),
             false => Vec::new(),
         };
@@ -70,11 +68,10 @@ fn mode_choice(vocabulary: &Vocabulary, mode: PermissionMode) -> Choice {
 }
 
 fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {
-    let label = match id.as_str() {
-        _ if vocabulary.label(&id).is_some() => label(vocabulary, &id),
-        "default" => "Default model".to_owned(),
-        "model_fast" => "Fast model".to_owned(),
-        "model_strong" => "Strong model".to_owned(),
+    let label = match (vocabulary.label(&id), id.as_str()) {
+        (None, "default") => "Default model".to_owned(),
+        (None, "model_fast") => "Fast model".to_owned(),
+        (None, "model_strong") => "Strong model".to_owned(),
         _ => label(vocabulary, &id),
     };
     Choice { id, label, description: None, accepts_edits: false, never_asks: false }

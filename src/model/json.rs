@@ -29,6 +29,11 @@ pub fn parse_whole(json: &str) -> Option<u64> {
     json.parse().ok().or_else(|| to_whole(serde_json::from_str(json).ok()?))
 }
 
+/// For `skip_serializing_if`.
+pub fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
 /// A JSON value as its original text; cheap to clone.
 // `Arc<RawValue>` would save an indirection. But the conversion of a box to an `Arc` copies the text, which may have 30 MB.
 #[derive(Clone)]
@@ -52,9 +57,7 @@ impl Json {
 
     /// Creates an object with these members, in this order.
     pub fn object(members: &[(&str, Self)]) -> Self {
-        let mut object = JsonObject::default();
-        members.iter().for_each(|(name, value)| object.push(name, value.raw()));
-        object.to_json()
+        members.iter().map(|(name, value)| (*name, value.raw())).collect::<JsonObject<'_>>().to_json()
     }
 
     /// Creates an object like [`object`](Self::object), without the members that are `None`.
@@ -143,8 +146,7 @@ pub fn unescape_lenient(json: &str) -> Option<(String, Option<u16>)> {
     Some((text, last_half))
 }
 
-/// Decodes a valid JSON string. `replace` gets each unpaired surrogate and the rest of the string, and returns the replacement of
-/// the surrogate.
+/// Decodes a valid JSON string. `replace` returns the replacement of an unpaired surrogate, and gets it with the rest of the string.
 fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'static str>) -> Option<String> {
     let mut remaining = json.strip_prefix('"')?.strip_suffix('"')?;
     let mut text = String::with_capacity(remaining.len());
@@ -174,8 +176,7 @@ fn unescape_with(json: &str, replace: &mut dyn FnMut(u16, &str) -> Option<&'stat
     Some(text)
 }
 
-/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns the character and the number of
-/// escapes.
+/// Decodes the escape (`u00fc`) or the surrogate pair (`ud83d\ude00`) at the start of a text. Returns it with its number of escapes.
 fn decode_utf16(after_backslash: &str) -> Option<(char, usize)> {
     let first = utf16_unit(after_backslash, 1)?;
     let second = after_backslash.get(5..7).filter(|start| *start == "\\u").and_then(|_| utf16_unit(after_backslash, 7));
@@ -189,23 +190,28 @@ fn utf16_unit(after_backslash: &str, at: usize) -> Option<u16> {
     u16::from_str_radix(after_backslash.get(at..at + 4)?, 16).ok()
 }
 
-/// A field of opaque JSON that violates a rule of the hub.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct InvalidField {
-    /// The path of the field, such as `agentState.requests`.
+/// An invalid field of a JSON object, or text that is not a JSON object.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct FieldError {
+    /// The path of the field, such as `attachments[0].size`; empty when the error is not about a field.
     pub field: String,
-    /// The predicate of a sentence whose subject is the field, such as "must be an object".
-    pub reason: String,
+    /// A sentence that names the field.
+    pub message: String,
 }
 
-impl InvalidField {
-    pub fn new(field: impl Into<String>, reason: impl Into<String>) -> Self {
-        Self { field: field.into(), reason: reason.into() }
+impl FieldError {
+    pub fn new(field: &str, message: impl Into<String>) -> Self {
+        Self { field: field.to_owned(), message: message.into() }
+    }
+
+    /// Creates the error of a field that breaks a rule. `rule` is the predicate of the sentence, such as "must be an object".
+    pub fn of_rule(field: &str, rule: fmt::Arguments<'_>) -> Self {
+        Self::new(field, format!("Field `{field}` {rule}."))
     }
 }
 
-/// A JSON object that preserves the order and the text of its members, so that changing one member leaves the others
-/// unchanged.
+/// A JSON object with the order and the text of its members, so that changing one member leaves the others unchanged.
 #[derive(Debug, Default)]
 pub struct JsonObject<'a>(Vec<(String, &'a RawValue)>);
 
@@ -222,20 +228,22 @@ impl<'a> JsonObject<'a> {
 
     /// Parses an object; rejects duplicate names, unpaired surrogates in names, and nesting above [`MAX_JSON_DEPTH`]. `field` is
     /// the path of the object in error messages.
-    pub fn parse_strict(field: &str, value: &'a RawValue) -> Result<Self, InvalidField> {
+    pub fn parse_strict(field: &str, value: &'a RawValue) -> Result<Self, FieldError> {
         if !value.get().starts_with('{') {
-            return Err(InvalidField::new(field, "must be an object"));
+            return Err(FieldError::of_rule(field, format_args!("must be an object")));
         }
         if exceeds_depth(value.get(), MAX_JSON_DEPTH) {
-            return Err(InvalidField::new(field, format!("must not be nested deeper than {MAX_JSON_DEPTH} levels")));
+            let rule = format_args!("must not be nested deeper than {MAX_JSON_DEPTH} levels");
+            return Err(FieldError::of_rule(field, rule));
         }
         // The value is a valid JSON object, so parsing fails only for a name with an unpaired surrogate.
-        let unpaired = "must not have a name with an unpaired surrogate";
-        let object = Self::parse(value.get()).ok_or_else(|| InvalidField::new(field, unpaired))?;
+        let unpaired = || FieldError::of_rule(field, format_args!("must not have a name with an unpaired surrogate"));
+        let object = Self::parse(value.get()).ok_or_else(unpaired)?;
         let mut names = HashSet::with_capacity(object.0.len());
         match object.0.iter().find(|(name, _)| !names.insert(name.as_str())) {
             Some((name, _)) => {
-                Err(InvalidField::new(format!("{field}.{name}"), "appears more than once; send it once"))
+                let rule = format_args!("appears more than once; send it once");
+                Err(FieldError::of_rule(&format!("{field}.{name}"), rule))
             }
             None => Ok(object),
         }
@@ -315,6 +323,12 @@ fn exceeds_depth(text: &str, limit: usize) -> bool {
         }
         depth > limit
     })
+}
+
+impl<'n, 'a> FromIterator<(&'n str, &'a RawValue)> for JsonObject<'a> {
+    fn from_iter<I: IntoIterator<Item = (&'n str, &'a RawValue)>>(members: I) -> Self {
+        Self(members.into_iter().map(|(name, value)| (name.to_owned(), value)).collect())
+    }
 }
 
 impl Serialize for JsonObject<'_> {

@@ -28,8 +28,7 @@ pub fn join_names(names: &[String]) -> String {
     names.iter().take(MAX_LISTED_NAMES).map(String::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Parses the setting `name`: `true` or `false` in any case, `false` when it is not set. Any other value is an error, so that
-/// a typo can't turn off a security setting.
+/// Parses the setting `name`: `true` or `false` in any case, by default `false`. A typo must not turn off a security setting.
 pub fn parse_bool(name: &str, text: Option<&str>) -> Result<bool, String> {
     match text.map(str::to_ascii_lowercase).as_deref() {
         Some("true") => Ok(true),

@@ -74,8 +74,7 @@ impl InlineOrLarge {
         Self::new(value, None)
     }
 
-    /// Creates a value from two columns of a row. With `large`, `value` is the excerpt of a large value; without `large`, `value`
-    /// is the whole value.
+    /// Creates a value from two columns of a row: the whole value, or with `large` the excerpt of a large value.
     pub fn new(value: Option<Json>, large: Option<LargeRef>) -> Self {
         match (value, large) {
             (Some(excerpt), Some(large)) => Self::Large { excerpt, large },
@@ -157,11 +156,7 @@ impl VersionedField {
 }
 
 fn filter_members(object: &JsonObject<'_>, mut predicate: impl FnMut(&str, &str) -> bool) -> Json {
-    let mut filtered = JsonObject::default();
-    for (name, value) in object.members().filter(|(name, value)| predicate(name, value.get())) {
-        filtered.push(name, value);
-    }
-    filtered.to_json()
+    object.members().filter(|(name, value)| predicate(name, value.get())).collect::<JsonObject<'_>>().to_json()
 }
 
 /// Returns the fields that the hub reads: for the session list, to resume a session, and to change its mode.
@@ -183,14 +178,12 @@ fn excerpt_metadata(metadata: &JsonObject<'_>) -> Json {
 /// Returns the tool and the time of a request, and the size of its arguments.
 pub(super) fn excerpt_request(request: &str) -> Json {
     let request = JsonObject::parse(request).unwrap_or_default();
-    let bytes = request.get("arguments").map(|arguments| Json::of(&arguments.get().len()));
-    let mut excerpt = JsonObject::default();
-    for (name, limit) in [("tool", MAX_EXCERPT_TOOL_BYTES), ("createdAt", MAX_EXCERPT_TIME_BYTES)] {
-        let value = request.get(name).filter(|value| value.get().len() <= limit);
-        value.into_iter().for_each(|value| excerpt.push(name, value));
-    }
-    bytes.iter().for_each(|bytes| excerpt.push("argumentsBytes", bytes.raw()));
-    excerpt.to_json()
+    let small = |name, limit| request.get(name).filter(|value| value.get().len() <= limit).map(Json::from);
+    Json::object_of_some(&[
+        ("tool", small("tool", MAX_EXCERPT_TOOL_BYTES)),
+        ("createdAt", small("createdAt", MAX_EXCERPT_TIME_BYTES)),
+        ("argumentsBytes", request.get("arguments").map(|arguments| Json::of(&arguments.get().len()))),
+    ])
 }
 
 /// Returns the ids of the pending requests, with an excerpt of each. A long id is replaced by a number, so that no request is missing.
@@ -204,10 +197,7 @@ fn excerpt_requests(state: &JsonObject<'_>) -> Json {
             _ => requests.push(&format!("#{number}"), excerpt.raw()),
         }
     }
-    let requests = requests.to_json();
-    let mut excerpt = JsonObject::default();
-    excerpt.push("requests", requests.raw());
-    excerpt.to_json()
+    Json::object(&[("requests", requests.to_json())])
 }
 
 #[cfg(test)]

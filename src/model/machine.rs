@@ -3,7 +3,7 @@ use serde::Serialize;
 use super::json::JsonObject;
 use super::large::{InlineOrLarge, VersionedField};
 use super::namespace::Namespace;
-use super::session::contains_id;
+use super::session::list_ids;
 
 /// A machine on which users can start sessions (PROTOCOL-WEB.md "Machines"), as clients see it. Its runner is the CLI that
 /// registers the machine and starts the sessions. Times are Unix milliseconds.
@@ -65,9 +65,8 @@ impl Machine {
         [&self.metadata, &self.runner_state].into_iter().filter_map(InlineOrLarge::json).map(|v| v.text().len()).sum()
     }
 
-    /// Whether the metadata's `agents` lists an agent. The machine can start these agents, even if the deployment does not know
-    /// them.
+    /// Whether the metadata's `agents` lists an agent. The machine can start it, even if the deployment does not know it.
     pub fn has_agent(&self, id: &str) -> bool {
-        contains_id(JsonObject::of(self.metadata.json()).get("agents"), id)
+        list_ids(JsonObject::of(self.metadata.json()).get("agents")).iter().any(|agent| agent == id)
     }
 }

@@ -26,7 +26,6 @@ pub enum Method {
     ListAgentSessions,
     /// Stores an agent's session in the hub.
     ImportAgentSession,
-    /// Lists the branches of a git repository.
     ListBranches,
     ListSlashCommands,
     ListSkills,

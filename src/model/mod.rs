@@ -22,7 +22,6 @@ pub mod namespace;
 pub mod order;
 pub mod owner;
 pub mod pending_request;
-pub mod ready;
 pub mod session;
 pub mod settings;
 pub mod summary;

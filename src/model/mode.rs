@@ -21,6 +21,22 @@ impl Agent {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
+
+    pub const fn accepts_model_modes(self) -> bool {
+        matches!(self, Self::Alpha)
+    }
+}
+
+/// Returns the permission modes of an agent. `None`: neither an agent of the protocol nor an alias in the deployment's vocabulary.
+pub const fn permission_modes(agent: Option<Agent>) -> &'static [PermissionMode] {
+    use PermissionMode::{AcceptEdits, Ask, BypassPermissions, Default, Plan, ReadOnly, SafeYolo, Yolo};
+    match agent {
+        Some(Agent::Alpha) => &[Default, AcceptEdits, BypassPermissions, Plan],
+        Some(Agent::Beta | Agent::Delta) => &[Default, ReadOnly, SafeYolo, Yolo],
+        Some(Agent::Epsilon) => &[Default, Yolo],
+        Some(Agent::Gamma) => &[Default, Plan, Ask, Yolo],
+        None => &[Default],
+    }
 }
 
 /// What an agent may do without asking.
@@ -64,31 +80,6 @@ pub enum ModelMode {
     Default,
     ModelFast,
     ModelStrong,
-}
-
-/// The agent that `metadata.flavor` names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum SessionAgent {
-    Known(Agent),
-    /// The flavor is neither an agent of the protocol nor an alias in the deployment's vocabulary.
-    Unknown,
-}
-
-impl SessionAgent {
-    pub const fn permission_modes(self) -> &'static [PermissionMode] {
-        use PermissionMode::{AcceptEdits, Ask, BypassPermissions, Default, Plan, ReadOnly, SafeYolo, Yolo};
-        match self {
-            Self::Known(Agent::Alpha) => &[Default, AcceptEdits, BypassPermissions, Plan],
-            Self::Known(Agent::Beta | Agent::Delta) => &[Default, ReadOnly, SafeYolo, Yolo],
-            Self::Known(Agent::Epsilon) => &[Default, Yolo],
-            Self::Known(Agent::Gamma) => &[Default, Plan, Ask, Yolo],
-            Self::Unknown => &[Default],
-        }
-    }
-
-    pub const fn accepts_model_modes(self) -> bool {
-        matches!(self, Self::Known(Agent::Alpha))
-    }
 }
 
 #[cfg(test)]

@@ -2,8 +2,7 @@ use std::cmp::Ordering;
 
 /// Sorts a list; the sort is stable.
 ///
-/// All lists share one sort of indices, because [`slice::sort_by`] is compiled for each type, and adds ten kilobytes to the worker
-/// each time.
+/// All lists share one sort of indices: [`slice::sort_by`] is compiled for each type, which adds ten kilobytes to the worker.
 pub fn sort_by<T>(list: &mut Vec<T>, compare: impl Fn(&T, &T) -> Ordering) {
     let compare_at = |a: usize, b: usize| match (list.get(a), list.get(b)) {
         (Some(a), Some(b)) => compare(a, b),

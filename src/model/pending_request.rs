@@ -2,7 +2,7 @@
 
 use serde_json::value::RawValue;
 
-use super::agent_state;
+use super::agent_state::pending_map;
 use super::json::{Json, JsonObject, unescape};
 
 /// The arguments that describe a call best, in order of preference.
@@ -22,7 +22,7 @@ pub struct PendingCall<'a> {
 impl<'a> PendingCall<'a> {
     /// Finds a pending request in an agent state.
     pub fn find(state: Option<&'a Json>, id: &str) -> Option<Self> {
-        let text = agent_state::pending_text(state, id)?;
+        let text = pending_map(state).get(id)?.get();
         Some(Self { text, fields: JsonObject::parse(text)? })
     }
 
@@ -44,8 +44,7 @@ impl<'a> PendingCall<'a> {
         self.fields.get("arguments").filter(|_| !self.is_set("shortened"))
     }
 
-    /// Whether an approval or a denial without any further input answers the request: it asks no question, needs no choice, presents
-    /// no plan, and has all its arguments.
+    /// Whether an approval or a denial alone answers the request: it has all its arguments, and no question, choice or plan.
     pub fn is_yes_or_no(&self) -> bool {
         let asks = |arguments: &RawValue| {
             JsonObject::parse(arguments.get()).is_some_and(|fields| fields.get("questions").is_some())

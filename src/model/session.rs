@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use strum::{EnumString, IntoStaticStr};
 
-use super::json::{InvalidField, Json, JsonObject, unescape};
+use super::json::{FieldError, Json, JsonObject, is_default, unescape};
 use super::large::InlineOrLarge;
 use super::namespace::Namespace;
 use super::settings::{Settings, serialize_set};
@@ -83,7 +83,7 @@ pub struct Session {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen_since: Option<u64>,
     /// The number of messages that wait until the CLI is back.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub held_messages_count: usize,
     /// What the agent is doing while `thinking`. Not stored.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -94,11 +94,6 @@ pub struct Session {
     /// When the hub stored those pending requests that have no plausible time of their own: a JSON object by the id of the request.
     #[serde(skip)]
     pub request_times: Option<Json>,
-}
-
-// Serde passes a reference.
-pub(super) fn is_zero(count: &usize) -> bool {
-    *count == 0
 }
 
 impl Session {
@@ -122,8 +117,7 @@ impl Session {
         MetadataFields(JsonObject::of(self.metadata.json()))
     }
 
-    /// Returns the name, the summary, the last part of the path, or the first eight characters of the id: the first that is not
-    /// blank.
+    /// Returns the first of these that is not blank: name, summary, last part of the path, first eight characters of the id.
     pub fn title(&self) -> String {
         let fields = self.metadata_fields();
         let summary = || fields.0.object("summary")?.text("text");
@@ -195,10 +189,6 @@ impl MetadataFields<'_> {
         list_ids(self.0.get("models"))
     }
 
-    pub fn has_own_model(&self, id: &str) -> bool {
-        contains_id(self.0.get("models"), id)
-    }
-
     pub fn is_archived(&self) -> bool {
         self.0.text("lifecycleState").as_deref() == Some("archived")
     }
@@ -213,24 +203,19 @@ impl MetadataFields<'_> {
     }
 }
 
-/// Whether an array has an object with this `id`. Other elements are ignored.
-pub(super) fn contains_id(array: Option<&RawValue>, id: &str) -> bool {
-    list_ids(array).iter().any(|listed| listed == id)
-}
-
 /// Returns the `id` of each object in an array. Elements without an `id` are ignored.
-fn list_ids(array: Option<&RawValue>) -> Vec<String> {
+pub(super) fn list_ids(array: Option<&RawValue>) -> Vec<String> {
     let elements: Vec<&RawValue> = array.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
     elements.into_iter().filter_map(|element| JsonObject::parse(element.get())?.text("id")).collect()
 }
 
 /// Validates a session's metadata: it must be an object without duplicate names, have the strings `path` and `host`,
 /// and respect [`max_field_bytes`]. Returns the metadata, in which long texts that are only displayed are truncated.
-pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
+pub fn fit_metadata(metadata: &Json) -> Result<Json, FieldError> {
     let mut object = JsonObject::parse_strict("metadata", metadata.raw())?;
     for name in ["path", "host"] {
         if object.text(name).is_none() {
-            return Err(InvalidField::new(format!("metadata.{name}"), "must be a string"));
+            return Err(FieldError::of_rule(&format!("metadata.{name}"), format_args!("must be a string")));
         }
     }
     let mut cut = Vec::new();
@@ -242,7 +227,8 @@ pub fn fit_metadata(metadata: &Json) -> Result<Json, InvalidField> {
             _ if is_within(value, limit) => continue,
             _ => None,
         };
-        let too_long = || InvalidField::new(format!("metadata.{name}"), format!("must have at most {limit} bytes"));
+        let rule = format_args!("must have at most {limit} bytes");
+        let too_long = || FieldError::of_rule(&format!("metadata.{name}"), rule);
         match fitting.ok_or_else(too_long)? {
             Cow::Borrowed(_) => {}
             Cow::Owned(fitting) => cut.push((name.to_owned(), fitting)),

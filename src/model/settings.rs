@@ -2,8 +2,7 @@
 
 use serde::{Serialize, Serializer};
 
-/// Calls a macro with the settings of a session. Statements, rows, exports, events and summaries have the settings of this list.
-/// Each is a column of `sessions`.
+/// Calls a macro with the settings of a session, which are columns of `sessions`, and in exports, events and summaries.
 macro_rules! settings {
     ($macro:ident) => {
         $macro! {

@@ -3,13 +3,12 @@
 use serde::Serialize;
 
 use super::agent_state;
-use super::json::{Json, JsonObject};
-use super::session::{Session, is_zero};
+use super::json::{Json, JsonObject, is_default};
+use super::session::Session;
 use super::settings::{Settings, serialize_set};
 use super::todo::{self, Progress, TodoItem};
 
-/// The list of sessions shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats
-/// the number.
+/// The list shows at most this much of a text in metadata, in bytes of JSON. The SQL in `store::summaries` repeats the number.
 const MAX_LISTED_TEXT_BYTES: usize = 512;
 
 /// Calls a macro with the paths of the metadata texts that the list shows. The paths are a macro, because `store::summaries`
@@ -51,7 +50,7 @@ pub struct SummaryFields {
     pub ended_at: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unseen_since: Option<u64>,
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "is_default")]
     pub held_messages_count: usize,
     pub metadata: Option<ListedMetadata>,
     pub todo_progress: Option<Progress>,

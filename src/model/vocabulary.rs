@@ -12,7 +12,7 @@ use strum::{IntoStaticStr, VariantNames};
 use super::json::{Json, JsonObject};
 use super::keyword::UnknownKeyword;
 use super::method::Method;
-use super::mode::{Agent, ModelMode, SessionAgent};
+use super::mode::{Agent, ModelMode};
 use crate::limits::MAX_KEYWORD_BYTES;
 
 /// The largest number of aliases in a section of the setting `VOCABULARY`.
@@ -55,16 +55,12 @@ impl Vocabulary {
     /// `{agents?: {<word>: <agent>}, models?: {<word>: <mode>}, methods?: {<word>: <method>}, fields?: {<word>: <field>},
     /// labels?: {<word>: <label>}}`.
     pub fn parse(text: &str) -> Result<Self, String> {
-        match text.trim().strip_prefix("preset:") {
-            Some(name) => match PRESETS.iter().find(|(preset, _)| *preset == name) {
-                Some((_, preset)) => Self::parse_object(preset),
-                None => {
-                    let known = PRESETS.map(|(preset, _)| preset).join(", ");
-                    Err(format!("VOCABULARY: unknown preset `{name}`, expected one of {known}."))
-                }
-            },
-            None => Self::parse_object(text),
-        }
+        let Some(name) = text.trim().strip_prefix("preset:") else { return Self::parse_object(text) };
+        let Some((_, preset)) = PRESETS.iter().find(|(preset, _)| *preset == name) else {
+            let known = PRESETS.map(|(preset, _)| preset).join(", ");
+            return Err(format!("VOCABULARY: unknown preset `{name}`, expected one of {known}."));
+        };
+        Self::parse_object(preset)
     }
 
     fn parse_object(text: &str) -> Result<Self, String> {
@@ -105,13 +101,9 @@ impl Vocabulary {
         find_meaning(name, &self.methods).unwrap_or(name)
     }
 
-    /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor.
-    pub fn agent_of_flavor(&self, flavor: Option<&str>) -> SessionAgent {
-        match flavor.map(|name| self.find_agent(name)) {
-            None => SessionAgent::Known(Agent::Alpha),
-            Some(Ok(agent)) => SessionAgent::Known(agent),
-            Some(Err(_)) => SessionAgent::Unknown,
-        }
+    /// Returns the agent that `metadata.flavor` names; alpha if the metadata has no flavor, and `None` if the flavor is unknown.
+    pub fn agent_of_flavor(&self, flavor: Option<&str>) -> Option<Agent> {
+        flavor.map_or(Some(Agent::Alpha), |name| self.find_agent(name).ok())
     }
 
     /// Returns the dialect of a CLI that registered a method under this name. If the vocabulary has no word for the
@@ -166,8 +158,7 @@ impl Vocabulary {
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
-    /// Returns the deployment's words for agents, with their meanings. If the deployment has none, returns all agents by their
-    /// names in the protocol.
+    /// Returns the deployment's words for agents, with their meanings; if there are none, all agents by their names in the protocol.
     pub fn offered_agents(&self) -> Words {
         words_or_names(&self.agents, Agent::VARIANTS)
     }

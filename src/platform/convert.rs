@@ -136,8 +136,7 @@ pub async fn to_router_request(
     Ok(to_bodiless_request(method, url).map(|request| request.map(|_| body)))
 }
 
-/// Returns a JavaScript function that waits for memory and resizes a reservation. Its promise resolves to `false` if there is
-/// no memory.
+/// Returns a JavaScript function that waits for memory and resizes a reservation. Resolves to `false` if there is no memory.
 fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<dyn FnMut(usize) -> Promise> {
     Closure::new(move |bytes: usize| {
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));
@@ -152,7 +151,6 @@ fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<
     })
 }
 
-/// Converts a request for the router without its body.
 pub fn to_bodiless_request(method: &str, url: &str) -> std::result::Result<http::Request<Bytes>, ErrorResponse> {
     let (host, path, query) = split_url(url);
     let target = if query.is_empty() { path.to_owned() } else { format!("{path}?{query}") };
@@ -195,8 +193,7 @@ pub fn to_js_response_or_stream(response: &http::Response<Bytes>, context: &JsVa
     glue::streamed_response(status, &headers, chunks(body.clone()), context, body.len())
 }
 
-/// Returns a JavaScript function: `next(true)` returns the next chunk, or undefined after the last one; `next(false)` drops the
-/// rest of the body.
+/// Returns a JavaScript function: `next(true)` returns the next chunk or undefined after the last; `next(false)` drops the rest.
 fn chunks(mut body: Bytes) -> JsValue {
     let mut chunk_bytes = FIRST_CHUNK_BYTES;
     let next = move |is_wanted: bool| {

@@ -2,29 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { createResponse, discardBody, readBody, streamedResponse } from './glue.js';
-
-/** A fake request whose body is the chunks of an iterator; `reads` has the sizes of its reads. */
-function requestWithBody(chunks, declared) {
-  const reads = [];
-  let rest = new Uint8Array(0);
-  const readAtLeast = async (minBytes, view) => {
-    reads.push(view.length);
-    while (rest.length < minBytes) {
-      const { value, done } = await chunks.next();
-      if (done) break;
-      rest = Buffer.concat([rest, value]);
-    }
-    // A real reader also detaches the buffer of the caller.
-    const { byteOffset, length } = view;
-    const value = new Uint8Array(view.buffer.transfer(), byteOffset, Math.min(rest.length, length));
-    value.set(rest.subarray(0, value.length));
-    rest = rest.subarray(value.length);
-    return { value, done: value.length === 0 };
-  };
-  const reader = { readAtLeast, releaseLock: () => {}, cancel: async () => chunks.return() };
-  return { reads, declared, request: { body: { getReader: () => reader } } };
-}
+import { requestOf } from './fake-body.mjs';
+import { createResponse, discardBody, parseHeaders, readBody, streamedResponse } from './glue.js';
 
 /** The chunks of a body that then stalls until it is cancelled. */
 function stallingChunks(...chunks) {
@@ -51,10 +30,15 @@ describe('the rest of a refused body', () => {
     return { counts, request: { body } };
   }
 
-  test('is discarded to its end', async () => {
-    const { counts, request } = refusedRequest(50);
-    await discardBody(request, 1_000_000, 60_000, 60_000);
-    assert.deepEqual(counts, { sent: 50, cancelled: false });
+  test('is discarded to its end, or until the client pauses', async () => {
+    for (const { chunks, pauses, idleMs } of [
+      { chunks: 50, pauses: false, idleMs: 60_000 },
+      { chunks: 3, pauses: true, idleMs: 10 },
+    ]) {
+      const { counts, request } = refusedRequest(chunks, { pauses });
+      await discardBody(request, 1_000_000, idleMs, 60_000);
+      assert.deepEqual(counts, { sent: chunks, cancelled: pauses });
+    }
   });
 
   test('is discarded up to a limit', async () => {
@@ -62,12 +46,6 @@ describe('the rest of a refused body', () => {
     await discardBody(request, 10_000, 60_000, 60_000);
     assert.equal(counts.cancelled, true);
     assert.ok(counts.sent >= 11 && counts.sent <= 13, `${counts.sent}`);
-  });
-
-  test('is no longer read when the client pauses', async () => {
-    const { counts, request } = refusedRequest(3, { pauses: true });
-    await discardBody(request, 1_000_000, 10, 60_000);
-    assert.deepEqual(counts, { sent: 3, cancelled: true });
   });
 
   test('is no longer read after a total time, even if the client sends steadily', async () => {
@@ -92,15 +70,15 @@ describe('the rest of a refused body', () => {
 describe('the body of a request', () => {
   const KIB = 1024;
   const LIMIT = 8 * KIB * KIB;
-  const read = ({ request, declared }, reserve = async () => true) =>
-    readBody(request, declared, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
+  const read = (chunks, declared, reserve = async () => true) =>
+    readBody(requestOf(chunks), declared, LIMIT, 64 * KIB, 15_000, 120_000, reserve);
 
   test('is read completely with and without a declared length', async () => {
     for (const length of [0, 1, 64 * KIB - 1, 64 * KIB, 64 * KIB + 1, 128 * KIB, 1_000_000]) {
       const bytes = new Uint8Array(length).map((_, at) => at);
       for (const declared of [undefined, length]) {
         const chunks = [bytes.subarray(0, length / 3), bytes.subarray(length / 3)];
-        assert.deepEqual(await read(requestWithBody(chunks.values(), declared)), bytes, `${length} bytes of ${declared}`);
+        assert.deepEqual(await read(chunks.values(), declared), bytes, `${length} bytes of ${declared}`);
       }
     }
   });
@@ -109,16 +87,15 @@ describe('the body of a request', () => {
     const refuse = () => assert.fail('must not be called');
     for (const length of [0, 1, 64 * KIB - 1]) {
       const bytes = new Uint8Array(length);
-      assert.deepEqual(await read(requestWithBody([bytes].values(), length), refuse), bytes);
-      assert.equal(await read(requestWithBody([new Uint8Array(100 * KIB)].values(), length), refuse), 'too-large');
+      assert.deepEqual(await read([bytes].values(), length, refuse), bytes);
+      assert.equal(await read([new Uint8Array(100 * KIB)].values(), length, refuse), 'too-large');
     }
   });
 
   test('allocates memory for the received bytes, not for the declared length', async () => {
     const { promise, resolve } = Promise.withResolvers();
-    const chunks = { next: () => promise, return: () => {} };
-    const request = requestWithBody(chunks, LIMIT);
-    const pending = read(request);
+    const request = requestOf({ next: () => promise });
+    const pending = readBody(request, LIMIT, LIMIT, 64 * KIB, 15_000, 120_000, undefined);
     resolve({ done: true });
     assert.deepEqual([(await pending).length, request.reads], [0, [64 * KIB]]);
   });
@@ -126,10 +103,9 @@ describe('the body of a request', () => {
   test('is refused if there is no memory for the received bytes', async () => {
     const reserved = [];
     const bytes = new Uint8Array(200 * KIB);
-    await read(requestWithBody([bytes].values(), LIMIT), async (count) => reserved.push(count) > 0);
+    await read([bytes].values(), LIMIT, async (count) => reserved.push(count) > 0);
     assert.deepEqual(reserved, [128 * KIB, 256 * KIB]);
-    const request = requestWithBody([bytes].values(), LIMIT);
-    assert.equal(await read(request, async (count) => count <= 128 * KIB), 'overloaded');
+    assert.equal(await read([bytes].values(), LIMIT, async (count) => count <= 128 * KIB), 'overloaded');
   });
 
   test('fails when it takes too long, even if the client sends steadily', async (t) => {
@@ -144,7 +120,7 @@ describe('the body of a request', () => {
       },
       return: () => cancel(),
     };
-    const pending = read(requestWithBody(steady, LIMIT));
+    const pending = read(steady, LIMIT);
     while (chunks <= 8) await new Promise((resolve) => setImmediate(resolve));
     t.mock.timers.tick(8_000);
     assert.equal(await pending, 'stalled');
@@ -153,13 +129,13 @@ describe('the body of a request', () => {
   test('fails when the client stalls or disconnects', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     for (const declared of [undefined, LIMIT]) {
-      const stalled = read(requestWithBody(stallingChunks(new Uint8Array(10)), declared));
+      const stalled = read(stallingChunks(new Uint8Array(10)), declared);
       await new Promise((resolve) => setImmediate(resolve));
       t.mock.timers.tick(15_000);
       assert.equal(await stalled, 'stalled');
     }
     const gone = { next: async () => Promise.reject(new Error('Network connection lost.')) };
-    assert.equal(await read(requestWithBody(gone, 10)), 'broken');
+    assert.equal(await read(gone, 10), 'broken');
   });
 });
 
@@ -194,16 +170,6 @@ describe('a streamed response', () => {
     assert.equal(state.dropped, true);
   });
 
-  test('is dropped after a few seconds when nobody reads it', async (t) => {
-    t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { state, finished } = stream(20);
-    t.mock.timers.tick(7_999);
-    assert.equal(state.dropped, false);
-    t.mock.timers.tick(1);
-    await finished;
-    assert.equal(state.dropped, true);
-  });
-
   test('is aborted when the client reads each chunk in time, but the whole response too slowly', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
     const { state, streamed, finished } = stream(20);
@@ -218,39 +184,36 @@ describe('a streamed response', () => {
     assert.equal(state.dropped, true);
   });
 
-  test('is aborted when the client does not read', async (t) => {
+  test('is aborted a few seconds after it began if nobody reads it, and a minute after the last read otherwise', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const { state, streamed, finished } = stream(20);
-    const reader = streamed.body.getReader();
-    await reader.read();
-    await new Promise((resolve) => setImmediate(resolve));
-    t.mock.timers.tick(59_999);
-    await new Promise((resolve) => setImmediate(resolve));
-    assert.equal(state.dropped, false);
-    t.mock.timers.tick(1);
-    await finished;
-    assert.equal(state.dropped, true);
-    await assert.rejects(async () => {
-      while (!(await reader.read()).done);
-    }, /does not read/);
+    for (const [reads, ms] of [
+      [0, 8_000],
+      [1, 60_000],
+    ]) {
+      const { state, streamed, finished } = stream(20);
+      const reader = streamed.body.getReader();
+      for (let read = 0; read < reads; read += 1) await reader.read();
+      await new Promise((resolve) => setImmediate(resolve));
+      t.mock.timers.tick(ms - 1);
+      await new Promise((resolve) => setImmediate(resolve));
+      assert.equal(state.dropped, false);
+      t.mock.timers.tick(1);
+      await finished;
+      assert.equal(state.dropped, true);
+      await assert.rejects(async () => {
+        while (!(await reader.read()).done);
+      }, /does not read/);
+    }
   });
 });
 
-describe('a response', () => {
-  test('has its own headers, not the headers of the previous response', async () => {
-    const json = 'content-type\napplication/json\n';
-    const busy = `${json}retry-after\n1\n`;
-    for (const headers of [json, busy, json, json, '']) {
-      const result = createResponse(200, headers, new TextEncoder().encode('{}'));
-      assert.equal(
-        [...result.headers]
-          .flat()
-          .map((line) => `${line}\n`)
-          .join(''),
-        headers,
-      );
-      assert.equal(await result.text(), '{}');
-    }
-    assert.equal(createResponse(204, '', new Uint8Array(0)).body, null);
-  });
+test('a response has its own headers, not the headers of the previous response', async () => {
+  const json = 'content-type\napplication/json\n';
+  const busy = `${json}retry-after\n1\n`;
+  for (const headers of [json, busy, json, json, '']) {
+    const result = createResponse(200, headers, new TextEncoder().encode('{}'));
+    assert.deepEqual([...result.headers], parseHeaders(headers));
+    assert.equal(await result.text(), '{}');
+  }
+  assert.equal(createResponse(204, '', new Uint8Array(0)).body, null);
 });

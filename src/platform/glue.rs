@@ -195,13 +195,11 @@ pub fn web_socket(response: &Response) -> Option<JsValue> {
 
 /// The headers that the worker reads from every request.
 pub const CLIENT_HEADERS: &str = "authorization origin upgrade cf-connecting-ip";
-/// The headers that the object reads from every request, set by the worker (`objects.js`): the namespace, the `SocketKind` of a
-/// WebSocket, and the length of the body.
+/// The headers that the object reads from every request, set by `objects.js`: namespace, `SocketKind`, and length of the body.
 pub const OBJECT_HEADERS: &str = "hub-namespace hub-socket content-length";
 /// The headers with the credential of the token, and the id of the secret that it was made from, set by the worker.
 pub const CREDENTIAL_HEADERS: &str = "hub-credential hub-secret";
-/// The headers that the object reads from a web client's WebSocket request: the expiry of the token and its credential, set by
-/// the worker, and the last received event.
+/// The headers of a web client's WebSocket that the object reads: expiry and credential of the token, and the last received event.
 pub const SUBSCRIPTION_HEADERS: &str = "hub-expires-at hub-credential last-event-id";
 
 /// The headers of nearly every response.

@@ -38,17 +38,13 @@ extern "C" {
     pub fn frame_task(socket: &JsValue) -> Task;
     #[wasm_bindgen(js_name = backgroundTask)]
     pub fn background_task(state: &JsValue) -> Task;
-}
 
-#[wasm_bindgen(module = "/src/platform/unavailable.js")]
-extern "C" {
     #[wasm_bindgen(js_name = setInterruptedBody)]
     fn set_interrupted_body(body: &str);
 }
 
 impl Task {
-    /// Starts a future, whose result settles the returned promise. The future is boxed, because `spawn_local` is compiled for
-    /// each type.
+    /// Starts a future, whose result settles the returned promise. Boxed, because `spawn_local` is compiled for each type.
     pub fn start(self, future: impl Future<Output = Result<JsValue, JsValue>> + 'static) -> Promise {
         let promise = self.promise();
         let future: LocalBoxFuture<'static, Result<JsValue, JsValue>> = Box::pin(future);
@@ -78,9 +74,8 @@ pub fn initialize() {
     handler::set_on_abort(on_abort);
 }
 
-/// Allocates two blocks at the beginning of the heap and frees the first one. Small values are then allocated in the free
-/// block, and not between large buffers. The memory of wasm never shrinks, and a small value behind a freed buffer would prevent a
-/// larger buffer from using that place.
+/// Allocates two blocks at the beginning of the heap and frees the first, for small values: the memory of wasm never shrinks, and a small
+/// value behind a freed large buffer would keep a larger buffer from using that place.
 fn reserve_low_memory() {
     let low = Vec::<u8>::with_capacity(LOW_MEMORY_BYTES);
     std::hint::black_box(low.as_ptr());

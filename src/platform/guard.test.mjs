@@ -2,8 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { beforeEach, describe, test } from 'node:test';
-import { backgroundTask, frameTask, instanceLost, objectTask, previousInstanceCrashed, workerTask } from './guard.js';
-import { setInterruptedBody } from './unavailable.js';
+import { backgroundTask, frameTask, instanceLost, objectTask, previousInstanceCrashed, setInterruptedBody, workerTask } from './guard.js';
 
 /** A WebSocket that records the close codes, each with the attachment at that time. @returns {any} */
 function socket(attachment = 'a CLI') {
@@ -27,18 +26,16 @@ test('previousInstanceCrashed is true after a loss', () => {
   assert.equal(previousInstanceCrashed(), true);
 });
 
-describe('a task that settles before the loss', () => {
-  test('keeps its own result', async () => {
-    const [client, failure] = [socket(), new Error('failed')];
-    const [response, processed, event] = [workerTask(''), frameTask(client), objectTask()];
-    response.resolve('response');
-    processed.resolve('done');
-    event.reject(failure);
-    instanceLost(undefined, '');
-    assert.deepEqual(await Promise.all([response.promise, processed.promise]), ['response', 'done']);
-    await assert.rejects(event.promise, failure);
-    assert.deepEqual(client.closed, []);
-  });
+test('a task that settles before the loss keeps its own result', async () => {
+  const [client, failure] = [socket(), new Error('failed')];
+  const [response, processed, event] = [workerTask(''), frameTask(client), objectTask()];
+  response.resolve('response');
+  processed.resolve('done');
+  event.reject(failure);
+  instanceLost(undefined, '');
+  assert.deepEqual(await Promise.all([response.promise, processed.promise]), ['response', 'done']);
+  await assert.rejects(event.promise, failure);
+  assert.deepEqual(client.closed, []);
 });
 
 describe('the loss of the instance', () => {

@@ -77,7 +77,6 @@ impl<'a> ObjectRequest<'a> {
     }
 }
 
-/// The reason why the hub can't start.
 enum StartError {
     /// The object does not know its namespace: it has received no authenticated request.
     UnknownNamespace,
@@ -183,8 +182,7 @@ struct NamespaceObject {
 }
 
 impl NamespaceObject {
-    /// Returns the hub, and starts it on the first call. `namespace`, from a request, is used until the object has stored its
-    /// namespace.
+    /// Returns the hub, started on the first call. `namespace`, from a request, is used until the object has stored its namespace.
     fn start(&self, namespace: Option<&str>) -> std::result::Result<Rc<RunningHub>, StartError> {
         if let Some(running) = self.running.borrow().as_ref() {
             return Ok(Rc::clone(running));
@@ -408,8 +406,7 @@ impl NamespaceObject {
             }
         };
         if is_unused {
-            // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves
-            // metadata.
+            // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves metadata.
             log_storage_error(self.state.storage().delete_all().await);
         }
         Ok(())

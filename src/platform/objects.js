@@ -1,8 +1,8 @@
 // Requests of the worker to the objects of the namespaces. These functions need no wasm, so the loss of an instance does not affect them.
 
+import { interrupted, unavailable } from './guard.js';
 import { logError } from './log.js';
 import { withHeaders } from './timing.js';
-import { interrupted, unavailable } from './unavailable.js';
 
 /** The objects of the namespaces. */
 export class Objects {

@@ -2,9 +2,9 @@
 
 import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
+import { setInterruptedBody } from './guard.js';
 import { Objects } from './objects.js';
 import { now } from './timing.js';
-import { setInterruptedBody } from './unavailable.js';
 
 const TIMED_OUT = '{"error":"timed out"}';
 const INTERRUPTED = '{"error":"interrupted"}';

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
 use http::Request;
@@ -24,6 +24,7 @@ use crate::hub::core::ports::{
 };
 use crate::hub::core::storage_keys::NAMESPACE;
 use crate::log::{LogLine, hash_of_namespace};
+use crate::memory_budget::lock;
 
 // The key-value table. Existing objects have it under the name `notes`.
 const FIND_TABLE: &str = "SELECT name AS key, type AS value FROM sqlite_master WHERE type = 'table' AND name = 'notes'";
@@ -39,8 +40,7 @@ pub struct ObjectRuntime {
     sockets: Mutex<Sockets>,
     storage: SendWrapper<Rc<Storage>>,
     sql: SqlStorage,
-    /// Whether the key-value table exists. The first write creates it, so an object that only unauthenticated clients reach
-    /// stores nothing.
+    /// Whether the key-value table exists. The first write creates it: an object that only unauthenticated clients reach stores nothing.
     has_table: AtomicBool,
     meter: SendWrapper<Meter>,
     /// `None` until the object has stored its namespace.
@@ -70,8 +70,7 @@ impl Sockets {
 }
 
 impl ObjectRuntime {
-    /// Creates the runtime. Also returns the open sockets that survived hibernation, with their attachments. `js_state` is the
-    /// JavaScript object behind `state`.
+    /// Also returns the open sockets that survived hibernation, with their attachments. `js_state`: the JavaScript object behind `state`.
     pub fn new(state: &State, js_state: JsValue, meter: &Meter) -> (Self, Vec<(ConnId, String)>) {
         let storage = state.storage();
         let sql = storage.sql();
@@ -89,7 +88,7 @@ impl ObjectRuntime {
             let attachment = socket.attachment().ok().and_then(|value| value.as_string()).unwrap_or_default();
             let conn = runtime.insert_socket(socket);
             if attachment == CLOSED_ATTACHMENT {
-                runtime.sockets().set_closing(conn);
+                lock(&runtime.sockets).set_closing(conn);
             } else {
                 attachments.push((conn, attachment));
             }
@@ -97,12 +96,8 @@ impl ObjectRuntime {
         (runtime, attachments)
     }
 
-    fn sockets(&self) -> MutexGuard<'_, Sockets> {
-        self.sockets.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub fn insert_socket(&self, socket: ObjectSocket) -> ConnId {
-        let mut sockets = self.sockets();
+        let mut sockets = lock(&self.sockets);
         sockets.last_id += 1;
         let conn = sockets.last_id;
         socket.set_connection(conn);
@@ -111,14 +106,14 @@ impl ObjectRuntime {
     }
 
     pub fn send_text(&self, to: ConnId, text: &JsString) {
-        if let Some(socket) = self.sockets().open.get(&to) {
+        if let Some(socket) = lock(&self.sockets).open.get(&to) {
             // Sending fails on a closing socket; its close event follows.
             let _ = socket.0.send_text(text);
         }
     }
 
     pub fn remove_socket(&self, conn: ConnId) {
-        let mut sockets = self.sockets();
+        let mut sockets = lock(&self.sockets);
         sockets.open.remove(&conn);
         sockets.closing.remove(&conn);
     }
@@ -143,7 +138,7 @@ impl Runtime for ObjectRuntime {
             return;
         }
         let text = JsString::from(text);
-        let sockets = self.sockets();
+        let sockets = lock(&self.sockets);
         for socket in to.iter().filter_map(|conn| sockets.open.get(conn)) {
             // Sending fails on a closing socket; its close event follows.
             let _ = socket.0.send_text(&text);
@@ -151,19 +146,19 @@ impl Runtime for ObjectRuntime {
     }
 
     fn attach(&self, conn: ConnId, attachment: &str) {
-        if let Some(socket) = self.sockets().open.get(&conn) {
+        if let Some(socket) = lock(&self.sockets).open.get(&conn) {
             let _ = socket.0.attach(attachment);
         }
     }
 
     fn send_close(&self, conn: ConnId, code: u16, reason: &str) {
-        if let Some(socket) = self.sockets().set_closing(conn) {
+        if let Some(socket) = lock(&self.sockets).set_closing(conn) {
             let _ = socket.0.close(code, reason);
         }
     }
 
     fn socket_count(&self) -> usize {
-        let sockets = self.sockets();
+        let sockets = lock(&self.sockets);
         sockets.open.len() + sockets.closing.len()
     }
 

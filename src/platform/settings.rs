@@ -16,7 +16,7 @@ use crate::http::authentication::Authentication;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
-use crate::http::placement::Placement;
+use crate::http::placement::{parse_jurisdiction, parse_location};
 use crate::hub::FrameUploadSlot;
 use crate::hub::core::config::{
     Config, DEFAULT_PUSH_SUBSCRIPTIONS, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_PUSH_SUBSCRIPTIONS, MAX_UPLOAD_MB,
@@ -61,7 +61,6 @@ fn number(env: &Env, name: &str, max: u64) -> Result<Option<u64>, String> {
     parse_number(name, variable(env, name).as_deref(), 1..=max)
 }
 
-/// Sets which log lines the isolate writes.
 pub fn configure_log(env: &Env) -> Result<(), String> {
     let (level, rate) = (variable(env, "LOG_LEVEL"), variable(env, "LOG_SAMPLE_RATE"));
     let (level, samples_per_million) = log::parse_settings(level.as_deref(), rate.as_deref())?;
@@ -81,7 +80,6 @@ fn push(env: &Env) -> Result<PushConfig, String> {
     })
 }
 
-/// The clock, randomness and log of the worker's runtime.
 struct WorkerEnvironment;
 
 impl Environment for WorkerEnvironment {
@@ -112,8 +110,7 @@ impl Environment for WorkerEnvironment {
     }
 }
 
-/// Returns the databases with the bindings `DB`, `DB_2`, `DB_3` and so on, each as `wrap` returns it. `meter` measures the batches for
-/// `Server-Timing`.
+/// Returns the databases `DB`, `DB_2`, `DB_3` and so on, each as `wrap` returns it. `meter` measures the batches for `Server-Timing`.
 pub fn databases(
     env: &Env,
     meter: Option<&Meter>,
@@ -129,15 +126,15 @@ pub fn databases(
     Databases::new(all, &variable(env, "DATABASES_CLOSED").unwrap_or_default())
 }
 
-/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the
-/// local runtime.
+/// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the local one.
 pub fn objects(env: &Env) -> Result<Objects, String> {
-    let placement = Placement::parse(variable(env, "HUB_JURISDICTION"), variable(env, "HUB_LOCATION"))?;
+    let jurisdiction = parse_jurisdiction(variable(env, "HUB_JURISDICTION"))?;
+    let location = parse_location(variable(env, "HUB_LOCATION"))?;
     let binding =
         js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
     let timed_out = ErrorResponse::hub_unavailable("The hub did not answer in time. Try again.").body();
-    Objects::new(&binding, &placement.jurisdiction, &placement.location, &timed_out).map_err(|error| {
-        let (jurisdiction, why) = (placement.jurisdiction, error.message());
+    Objects::new(&binding, &jurisdiction, &location, &timed_out).map_err(|error| {
+        let why = error.message();
         format!(
             "HUB_JURISDICTION is `{jurisdiction}`, but objects can't be restricted to it. For a local hub, set \
             `HUB_JURISDICTION=` in .dev.vars. The cause: {why}"
@@ -151,7 +148,6 @@ fn check_rate_limit(env: &Env) -> Result<(), String> {
     if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
 }
 
-/// Returns the worker's router.
 pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;

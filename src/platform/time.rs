@@ -24,7 +24,6 @@ pub struct Sleep {
     timer: Option<(Waker, Delay)>,
 }
 
-/// Returns a pause of `ms` milliseconds.
 pub fn sleep(ms: u64) -> Sleep {
     Sleep { ends_at: now().saturating_add(ms), timer: None }
 }

@@ -2,6 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
+import { requestOf } from './fake-body.mjs';
 import { Parser, Upload } from './upload.js';
 
 const encoder = new TextEncoder();
@@ -170,24 +171,13 @@ describe('a content with millions of escapes', () => {
   }
 });
 
-/** A request whose body arrives in pieces of `step` bytes. @returns {any} */
+/** A request whose body arrives in pieces of `step` bytes. */
 function request(text, { step = 100_000, declared = true } = {}) {
   const bytes = encoder.encode(text);
-  let from = 0;
-  const body = {
-    getReader: () => ({
-      readAtLeast: async (_minBytes, view) => {
-        const piece = bytes.subarray(from, from + Math.min(step, view.byteLength));
-        from += piece.length;
-        const buffer = view.buffer.transfer();
-        new Uint8Array(buffer).set(piece);
-        return { value: new Uint8Array(buffer, 0, piece.length), done: piece.length === 0 };
-      },
-      cancel: async () => {},
-      releaseLock: () => {},
-    }),
-  };
-  return { body, received: () => from, headers: new Headers(declared ? { 'content-length': String(bytes.length) } : {}) };
+  const pieces = Array.from({ length: Math.ceil(bytes.length / step) }, (_, at) => bytes.subarray(step * at, step * (at + 1)));
+  const request = requestOf(pieces.values());
+  if (declared) request.headers.set('content-length', String(bytes.length));
+  return request;
 }
 
 describe('an upload', () => {
@@ -285,54 +275,19 @@ describe('an upload', () => {
   });
 });
 
-/** A request body whose bytes, the beginning of a content, arrive when the test sends them. */
-class Body {
-  #sent = 0;
-  #ended = false;
-  #hasBegun = false;
-  #wake = () => {};
-
-  send(bytes) {
-    this.#sent += bytes;
-    this.#wake();
-  }
-
-  end() {
-    this.#ended = true;
-    this.#wake();
-  }
-
-  getReader() {
-    return {
-      readAtLeast: async (minBytes, view) => {
-        while (this.#sent < minBytes && !this.#ended) {
-          await new Promise((resolve) => {
-            this.#wake = () => resolve();
-          });
-        }
-        const length = Math.min(this.#sent, view.byteLength);
-        this.#sent -= length;
-        const { byteOffset } = view;
-        const value = new Uint8Array(view.buffer.transfer(), byteOffset, length).fill(0x41);
-        if (!this.#hasBegun) value.set(encoder.encode('{"content":"'));
-        this.#hasBegun = true;
-        return { value, done: length === 0 };
-      },
-      cancel: async () => this.end(),
-      releaseLock: () => {},
-    };
-  }
-}
-
 describe('a slow upload', () => {
   const STALL_MS = 15_000;
   const MIN_BYTES = 64 * 1024;
 
-  /** Starts reading an upload. */
+  /** Starts reading an upload, whose content arrives when the test sends it. */
   function startUpload(t) {
     t.mock.timers.enable({ apis: ['setTimeout'] });
-    const body = new Body();
-    const upload = new Upload(/** @type {any} */ ({ body, headers: new Headers() }), MIN_BYTES, MIN_BYTES, STALL_MS);
+    const { readable, writable } = new TransformStream();
+    const [sender, chunks] = [writable.getWriter(), readable.getReader()];
+    const send = (bytes) => void sender.write(new Uint8Array(bytes).fill(0x41)).catch(() => {});
+    void sender.write(encoder.encode('{"content":"'));
+    const request = requestOf({ next: () => chunks.read(), return: () => chunks.cancel() });
+    const upload = new Upload(request, MIN_BYTES, MIN_BYTES, STALL_MS);
     const read = { outcome: undefined };
     upload.read(70_000_000, 50_000_000, 75_000_000).then(([fault]) => {
       read.outcome = fault;
@@ -343,12 +298,12 @@ describe('a slow upload', () => {
       t.mock.timers.tick(ms);
       await new Promise(setImmediate);
     };
-    return { body, read, advance };
+    return { send, end: () => void sender.close(), read, advance };
   }
 
   test('fails when no bytes arrive', async (t) => {
-    const { body, read, advance } = startUpload(t);
-    body.send(MIN_BYTES);
+    const { send, read, advance } = startUpload(t);
+    send(MIN_BYTES);
     await advance(STALL_MS - 1);
     assert.equal(read.outcome, undefined);
     await advance(1);
@@ -356,23 +311,23 @@ describe('a slow upload', () => {
   });
 
   test('fails when too few bytes arrive', async (t) => {
-    const { body, read, advance } = startUpload(t);
+    const { send, read, advance } = startUpload(t);
     for (let seconds = 0; seconds < 15; seconds += 1) {
       assert.equal(read.outcome, undefined);
-      body.send(1);
+      send(1);
       await advance(1_000);
     }
     assert.equal(read.outcome, 'stalled');
   });
 
   test('continues while enough bytes arrive', async (t) => {
-    const { body, read, advance } = startUpload(t);
+    const { send, end, read, advance } = startUpload(t);
     for (let chunks = 0; chunks < 100; chunks += 1) {
-      body.send(MIN_BYTES);
+      send(MIN_BYTES);
       await advance(STALL_MS - 1);
     }
     assert.equal(read.outcome, undefined);
-    body.end();
+    end();
     await advance(0);
     assert.equal(read.outcome, '', 'the hub refuses the JSON, which has no end');
   });
@@ -383,7 +338,7 @@ test('less than 4 MB of a file are in memory while it is read in chunks', async 
   const content = Buffer.alloc(24_000_000, 'abcd');
   const text = `{"content":"${content}","filename":"a"}`;
   for (const declared of [false, true]) {
-    const source = request(text, { step: Infinity, declared });
+    const source = request(text, { step: text.length, declared });
     const upload = new Upload(source, 1_000, 1, 60_000);
     let sent = 0;
     for (let fields; fields === undefined; ) {

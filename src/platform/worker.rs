@@ -48,8 +48,7 @@ const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 /// How long the worker waits for the object in addition to the timeout of an RPC call, in milliseconds. A request may wait for a
 /// stalled database, and the request that resumes a session waits until the session is active.
 const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
-/// The most unread bytes of all event streams (SSE) of an isolate together: twice the largest event. The memory budget does not
-/// include these bytes.
+/// The most unread bytes of all event streams (SSE) of an isolate: twice the largest event. Not in the memory budget.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
@@ -75,8 +74,7 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
     }
     settings::configure_log(env)?;
     glue::configure_routes(&route_patterns());
-    // Also validates the settings that only the objects use: then an invalid setting shows in every response, not only in responses of
-    // the objects.
+    // Also validates the settings that only the objects use: an invalid one then shows in every response, not only in theirs.
     let config = settings::hub_config(env, Namespace::default())?;
     let state = Rc::new(WorkerState {
         object_timeout_ms: u32::try_from(config.rpc_timeout_ms + OBJECT_TIMEOUT_MARGIN_MS).unwrap_or(u32::MAX),
@@ -96,8 +94,7 @@ pub fn fetch(request: Request, env: Env, context: Context, observed: JsValue) ->
         Ok(state) => state,
         Err(message) => return not_configured(request, message),
     };
-    // Computed first, because error responses need CORS headers, too: otherwise a browser does not let a page of another origin
-    // read the error.
+    // Computed first: without CORS headers in an error response, a browser does not let a page of another origin read it.
     let cors = state.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
     let incoming = Rc::new(IncomingRequest { state, head, request, env, context, observed });
@@ -163,15 +160,14 @@ impl IncomingRequest {
                 Ok(convert::to_js_response(&response))
             }
             Action::History(history) => {
-                glue::note_namespace(&self.observed, history.namespace.as_ref());
+                glue::note_namespace(&self.observed, history.namespace.as_str());
                 let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
                         convert::discard_body(request).await;
                         Ok(convert::to_js_response_or_stream(&response, &self.context))
                     }
-                    // The object answers instead: its requests may wait for a stalled database, because the platform does not end
-                    // them.
+                    // The object answers instead: its requests may wait for a stalled database, because the platform does not end them.
                     Either::Right(_) => self.forwarded(&history.namespace, None).await,
                 }
             }
@@ -222,12 +218,12 @@ impl IncomingRequest {
         expires_at: Option<u64>,
         credential: Option<&Credential>,
     ) -> Result<Response> {
-        glue::note_namespace(&self.observed, namespace.as_ref());
+        glue::note_namespace(&self.observed, namespace.as_str());
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
         let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
-            objects.connect(namespace.as_ref(), kind.as_ref(), &expires_at, &credential, &self.request, timeout_ms);
+            objects.connect(namespace.as_str(), kind.as_ref(), &expires_at, &credential, &self.request, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
@@ -239,10 +235,10 @@ impl IncomingRequest {
         headers: &str,
         started_at: Option<f64>,
     ) -> Promise {
-        glue::note_namespace(&self.observed, namespace.as_ref());
+        glue::note_namespace(&self.observed, namespace.as_str());
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
         let credential = token.map(VerifiedToken::header).unwrap_or_default();
-        let response = objects.forward(namespace.as_ref(), &credential, &self.request, timeout_ms, headers, started_at);
+        let response = objects.forward(namespace.as_str(), &credential, &self.request, timeout_ms, headers, started_at);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
             let _ = self.context.wait_until(&response);
@@ -254,7 +250,6 @@ impl IncomingRequest {
         Ok(JsFuture::from(self.forward(namespace, token, "", None)).await?.into())
     }
 
-    /// Returns how long the object may take to respond.
     fn object_timeout_ms(&self) -> u32 {
         let timeout_ms = self.state.object_timeout_ms;
         if self.head.method == "GET" {
@@ -281,7 +276,7 @@ impl IncomingRequest {
         let response =
             self.connect(&token.namespace, SocketKind::Sse, token.expires_at, Some(&token.credential)).await?;
         let Some(socket) = glue::web_socket(&response) else { return Ok(response) };
-        let namespace = token.namespace.as_ref();
+        let namespace = token.namespace.as_str();
         Ok(glue::event_stream(&socket, namespace, MAX_STREAM_BYTES, MAX_UNACKED_BYTES_WITH_DELTAS))
     }
 

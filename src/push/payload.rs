@@ -150,8 +150,7 @@ impl Notification {
         to_base64url(digest.get(..24).unwrap_or_default())
     }
 
-    /// Returns the header `Urgency` (RFC 8030 section 5.3): high for a permission request, because the agent is blocked until the
-    /// request is answered.
+    /// Returns the header `Urgency` (RFC 8030 section 5.3): high for a permission request, which blocks the agent.
     pub fn urgency(&self) -> &'static str {
         match self.kind {
             NotificationKind::Permission => "high",

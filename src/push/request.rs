@@ -87,8 +87,7 @@ pub fn build(endpoint: &Endpoint, keys: &Keys, message: PushMessage<'_>) -> Resu
     let builder = WebPushBuilder::new(Uri::try_from(endpoint.url())?, keys.public, Auth::from(keys.auth));
     let request = builder.with_valid_duration(message.ttl).build(message.payload);
     let mut request = request.map_err(BuildError::Encryption)?;
-    // RFC 8291 section 4 requires a record size larger than the record, but the builder sets it to the record's length. The field
-    // is neither encrypted nor authenticated.
+    // The builder sets the record's length; RFC 8291 section 4 requires more. The field is neither encrypted nor authenticated.
     if let Some(field) = request.body_mut().get_mut(RECORD_SIZE_FIELD) {
         field.copy_from_slice(&RECORD_SIZE.to_be_bytes());
     }

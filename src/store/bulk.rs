@@ -9,8 +9,7 @@ use serde::ser::{Serialize, SerializeMap, Serializer};
 use super::{Statement, Value};
 use crate::model::namespace::Namespace;
 
-/// A JSON array above this size, in bytes, gets no further row. Its last row added at most twice [`LARGE_ROW_BYTES`], so the
-/// array is smaller than D1's limit of 2 MB.
+/// A JSON array above this size, in bytes, gets no further row: with at most twice [`LARGE_ROW_BYTES`] more, it is below D1's 2 MB.
 const FULL_ARRAY_BYTES: usize = 1_000_000;
 /// A row with texts above this size, in bytes, gets a statement of its own: escaping can double a text in a JSON array.
 const LARGE_ROW_BYTES: usize = 250_000;

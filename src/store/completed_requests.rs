@@ -53,8 +53,7 @@ WHERE session_id = ?1 AND EXISTS (SELECT 1 FROM sessions WHERE id = ?1 AND names
   ", summed_entries!("?1"), ")
 WHERE from_newest <= 10000000))");
 
-/// Deletes the oldest entries of records until each record has at most `TRIMMED_COMPLETED_REQUESTS_BYTES`. `?1`: JSON array of
-/// session ids, `?2`: namespace.
+/// Deletes the oldest entries above `TRIMMED_COMPLETED_REQUESTS_BYTES` of records. `?1`: JSON array of session ids, `?2`: namespace.
 #[rustfmt::skip]
 pub(super) const TRIM: &str = concat!("
 DELETE FROM completed_requests WHERE rowid IN (SELECT entry FROM (

@@ -4,8 +4,7 @@ use super::columns::read_last;
 use super::{Database, DbError, of_namespace};
 use crate::model::namespace::Namespace;
 
-/// Reads one row for each session, one for its last message, and one for each machine. The last seq of a session is the number of
-/// its messages.
+/// Reads one row for each session, one for its last message, and one for each machine: the last seq is the number of messages.
 const COUNT: &str = "
 SELECT count(*) AS sessions, coalesce(sum(active), 0) AS active_sessions, 
   coalesce(sum((SELECT max(m.seq) FROM messages AS m WHERE m.session_id = coalesce(sessions.history, sessions.id))), 0)

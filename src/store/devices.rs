@@ -68,8 +68,7 @@ pub(super) const SELECT_BY_TOKEN: &str = select_state!("token_hash = ?1");
 
 const SELECT_BY_ID: &str = select_state!("id = ?1");
 
-/// Deletes all expired codes, and the code with this selector if it had too many wrong guesses. `?1`: selector, `?2`: now, `?3`: the
-/// limit of wrong guesses.
+/// Deletes expired codes, and the code with selector `?1` if it had `?3` wrong guesses. `?2`: now.
 const DELETE_UNUSABLE: &str = "DELETE FROM pairings WHERE expires_at <= ?2 OR selector = ?1 AND wrong_guesses >= ?3";
 
 /// Inserts a code, unless the selector is in use, the namespace has too many codes, or the credential is revoked. `?1`: selector, `?2`:
@@ -113,8 +112,7 @@ UPDATE pairings SET claims_left = claims_left - 1, token_hash = ?2
 WHERE claim_hash = ?1 AND is_approved = 1 AND claims_left > 0 AND token_hash IS NOT ?2
   AND (SELECT count(*) FROM devices d WHERE d.namespace = pairings.namespace AND d.revoked_at IS NULL AND d.id <> device_id) < ?3";
 
-/// Inserts the device of a claimed code, or replaces the token of the device. `?1`: hash of the token, `?2`, `?3`: name and kind for
-/// a code without them, `?4`: now.
+/// Inserts the device of a claimed code, or replaces its token. `?1`: hash of the token, `?2`, `?3`: default name and kind, `?4`: now.
 const INSERT_DEVICE: &str = "
 INSERT INTO devices (id, namespace, name, kind, token_hash, created_at, last_seen_at)
 SELECT device_id, namespace, coalesce(name, ?2), coalesce(kind, ?3), ?1, ?4, ?4 FROM pairings WHERE token_hash = ?1
@@ -122,8 +120,7 @@ ON CONFLICT (id) DO UPDATE SET token_hash = excluded.token_hash WHERE revoked_at
 
 const SELECT_CLAIMED: &str = concat!("SELECT ", device_json!(""), ", namespace FROM devices WHERE token_hash = ?1");
 
-/// The device that has used a code, also if it was revoked since, or `null` while the code is valid and unused. `?1`: namespace, `?2`: id
-/// of the device, `?3`: now.
+/// The device that has used a code, also if revoked since, or `null` while the code is usable. `?1`: namespace, `?2`: device, `?3`: now.
 #[rustfmt::skip]
 const SELECT_CODE_USER: &str = concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1
 UNION ALL SELECT 'null' FROM pairings
@@ -331,8 +328,7 @@ pub async fn find_request(
     }))
 }
 
-/// Returns the device that has used a code, or JSON null while the code is unused. `None` for another id, and for a code that has expired or
-/// was deleted.
+/// Returns the device that has used a code, JSON null while the code is unused, and `None` for an unknown, expired or deleted code.
 pub async fn find_code_user(
     db: &dyn Database,
     namespace: &Namespace,

@@ -84,8 +84,7 @@ pub fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Optio
     resolved
 }
 
-/// Decodes the line of a reference: returns the number of the event, the id of the session as JSON, and the message. `None` for
-/// any other line.
+/// Decodes a reference: the number of the event, the id of the session as JSON, and the message. `None` for any other line.
 fn decode_reference(line: &str) -> Option<(&str, &str, MessageKey)> {
     let (number, reference) = line.split_once('\t')?;
     let (session, seq) = reference.strip_prefix('r')?.split_once('\t')?;

@@ -15,9 +15,8 @@ pub const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
 /// After this many bytes of new events, the hub searches for reusable rows.
 pub const TRIM_BYTES: usize = RETAINED_BYTES / 4;
 
-/// Writes a row. A repeated batch overwrites it with the same values.
-/// `?1`: namespace, `?2`: last number, `?3`: number before the first, `?4`: number of events, `?5`: bytes, `?6`:
-/// events.
+/// Writes a row. A repeated batch overwrites it with the same values. `?1`: namespace, `?2`: last number, `?3`: number before the first,
+/// `?4`: number of events, `?5`: bytes, `?6`: events.
 const UPSERT: &str = "
 INSERT INTO events (namespace, last, floor, events, bytes, body) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
 ON CONFLICT (namespace, last) DO UPDATE SET
@@ -61,8 +60,7 @@ SELECT last FROM (
 WHERE events_after >= ?2 OR bytes_after >= ?3
 ORDER BY bytes";
 
-/// The messages that events refer to, as JSON of the events without line breaks. `?1`: JSON array of arrays of session and
-/// seq, `?2`: namespace.
+/// The messages that events refer to, as JSON in one line each. `?1`: JSON array of arrays of session and seq, `?2`: namespace.
 #[rustfmt::skip]
 const SELECT_MESSAGES: &str = concat!(r#"
 SELECT r.value ->> 0 AS session_id, m.seq, '{"type":"message-received","sessionId":' || json_quote(r.value ->> 0)
@@ -121,8 +119,7 @@ impl Default for Appender {
 }
 
 impl Appender {
-    /// Adds statements to `batch` that write the rows. After [`TRIM_EVENTS`] or [`TRIM_BYTES`], also trims the log. Rows up to number
-    /// `start` are not part of the log.
+    /// Adds statements that write the rows, and after [`TRIM_EVENTS`] or [`TRIM_BYTES`] trim the log, which begins after `start`.
     pub fn append(&mut self, namespace: &Namespace, start: u64, mut rows: Vec<EventsRow>, batch: &mut Vec<Statement>) {
         self.events_since_trim += rows.iter().map(|row| row.events).sum::<usize>();
         self.bytes_since_trim += rows.iter().map(|row| row.bytes).sum::<usize>();
@@ -165,8 +162,7 @@ impl Appender {
     }
 }
 
-/// Returns statements that write a row into a reusable row, which is followed by `events` events or `bytes` bytes. Inserts the row if
-/// there is no reusable row.
+/// Returns statements that write a row into one that `events` events or `bytes` bytes follow, or insert it if there is none.
 pub fn write_into_reusable_row(namespace: &Namespace, row: EventsRow, events: usize, bytes: usize) -> [Statement; 2] {
     let mut params = row.into_params(namespace);
     let insert = Statement::new(INSERT_MISSING, params.clone());
@@ -178,8 +174,7 @@ pub fn delete(namespace: &Namespace, up_to: u64) -> Statement {
     Statement::new("DELETE FROM events WHERE namespace = ?1 AND last <= ?2", [namespace.into(), up_to.into()])
 }
 
-/// Loads the rows whose last number is above `after` and at most `up_to` (unlimited, if `None`), oldest first. References to
-/// messages are replaced by the events.
+/// Loads the rows, oldest first, whose last number is above `after` and at most `up_to` (`None`: any), with resolved references.
 pub async fn load(
     db: &dyn Database,
     namespace: &Namespace,
@@ -192,8 +187,7 @@ pub async fn load(
     resolve_references(db, namespace, rows).await
 }
 
-/// Replaces references to messages by the events. The messages of a deleted session are missing; clients get the event
-/// `session-removed` later.
+/// Replaces references to messages by the events. Those of a deleted session are missing; `session-removed` follows.
 async fn resolve_references(
     db: &dyn Database,
     namespace: &Namespace,

@@ -21,8 +21,7 @@ INSERT INTO fences (namespace, epoch, history_epoch) VALUES (?1, ?2, ?2)
 ON CONFLICT (namespace) DO UPDATE SET epoch = excluded.epoch, history_epoch = excluded.epoch
 WHERE fences.epoch < excluded.epoch";
 
-/// Violates the NOT NULL constraint of `epoch` if a later epoch is stored; otherwise writes nothing.
-/// `?1`: namespace, `?2`: epoch of the batch.
+/// Violates the NOT NULL constraint of `epoch` if a later epoch is stored, else writes nothing. `?1`: namespace, `?2`: epoch.
 pub const CHECK_EPOCH: &str = "
 INSERT INTO fences (namespace, epoch) SELECT namespace, NULL FROM fences WHERE namespace = ?1 AND epoch > ?2";
 
@@ -44,8 +43,7 @@ pub struct Epoch {
     is_new: bool,
 }
 
-/// The suffix of a new epoch in the object's storage. Not JSON, because the form that earlier releases have written
-/// must remain readable.
+/// The suffix of a new epoch in the object's storage. Not JSON: the form that earlier releases wrote must remain readable.
 const NEW: &str = " new";
 
 impl Epoch {
@@ -149,8 +147,7 @@ impl Database for Fenced {
                     self.begin_next();
                     Err(error)
                 }
-                // A batch of a later epoch arrived first, so this batch was not committed and may be repeated in the
-                // current epoch.
+                // A batch of a later epoch arrived first, so this one was not committed and may be repeated in the current epoch.
                 Err(DbError::Refused(why)) if lock(&self.epoch).number > epoch.number => Err(DbError::Retryable(why)),
                 Err(error) => Err(error),
             }

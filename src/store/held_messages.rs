@@ -6,8 +6,7 @@ use super::{DbError, Row, Statement};
 use crate::model::message::HeldMessage;
 use crate::model::namespace::Namespace;
 
-/// Inserts held messages. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array of
-/// messages, `?2`: namespace.
+/// Inserts messages. A session of another namespace violates the NOT NULL constraint of `session_id`. `?1`: JSON array, `?2`: namespace.
 const UPSERT: &str = "
 INSERT INTO held_messages (session_id, local_id, created_at, content)
 SELECT (SELECT id FROM sessions WHERE id = value ->> 'session_id' AND namespace = ?2), value ->> 'local_id',

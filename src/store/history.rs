@@ -10,14 +10,12 @@ use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
 use crate::store::parts::PARTS_AT_ONCE;
 
-/// How many reads of small pages of history a namespace runs at a time. Fewer than an isolate runs, so that other namespaces
-/// can read too.
+/// How many reads of small pages a namespace runs at a time: fewer than an isolate, so that other namespaces can read too.
 pub const MAX_SMALL_READS_OF_NAMESPACE: usize = 24;
 /// The total content size at which a page of history ends, in bytes.
 pub const MAX_PAGE_BYTES: u64 = 8 * 1024 * 1024;
 
-/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time. They are limited because they reserve no
-/// memory.
+/// How many reads of pages below [`SMALL_PAGE_BYTES`] run in an isolate at a time: they reserve no memory.
 const MAX_SMALL_READS: usize = 32;
 /// How many reads of larger pages run in an isolate at a time. Limited because JavaScript copies the rows of a read. The same number of
 /// reads of one namespace may run or wait for memory.
@@ -31,8 +29,7 @@ const MAX_BYTES_AT_ONCE: usize = PARTS_AT_ONCE * MAX_PART_BYTES;
 /// The most bytes of the JSON around the content of a message: an escape in a local id has six characters.
 const MESSAGE_OVERHEAD_BYTES: usize = 6 * MAX_LOCAL_ID_BYTES + 256;
 
-/// Space for the JSON around the messages of a page, in bytes. It is allocated with the messages: a string that grows is moved,
-/// and is in memory twice meanwhile.
+/// Space for the JSON around the messages of a page, in bytes: a string that grows is moved, and is in memory twice meanwhile.
 const RESPONSE_OVERHEAD_BYTES: usize = 256;
 
 /// The id under which the messages of a session are stored. NULL if the namespace has no such session, or has moved to another database:
@@ -168,14 +165,12 @@ const SIZES_OF_EXCERPTS: PageSql = PageSql {
     after: page_sizes!(">", "ASC", size_or_excerpt_size),
 };
 
-/// Selects the JSON of a message whose further parts follow, up to the first part of its content. `?1`: session, `?2`: namespace,
-/// `?3`: seq.
+/// Selects the JSON of a large message, up to the first part of its content. `?1`: session, `?2`: namespace, `?3`: seq.
 #[rustfmt::skip]
 const SELECT_START: &str = concat!("SELECT seq, ", message_start!(), " || ", message_content!(),
     " AS body FROM messages WHERE session_id = ", readable_history!(), " AND seq = ?3");
 
-/// Selects some parts of a message in their order. `?1`: session, `?2`: namespace, `?3`: id of the message, `?4`: the
-/// part before the first, `?5`: the last.
+/// Selects parts of a message in order. `?1`: session, `?2`: namespace, `?3`: message, `?4`: the part before the first, `?5`: the last.
 #[rustfmt::skip]
 const SELECT_PARTS: &str = concat!("
 SELECT content FROM message_parts
@@ -218,8 +213,8 @@ pub async fn read_page(
     max_bytes_without_excerpt: Option<u64>,
 ) -> Result<Found<Page>, DbError> {
     let deadline = memory.deadline();
-    let history = History { db, namespace: namespace.as_ref(), session, max_bytes_without_excerpt };
-    let (of_namespace, of_isolate) = (&memory.budget.reads, memory.budget.isolate_reads());
+    let history = History { db, namespace: namespace.as_str(), session, max_bytes_without_excerpt };
+    let (of_namespace, of_isolate) = (&memory.budget.reads, &memory.budget.memory_budget.reads);
     let namespace_place = memory.wait_to_read(&of_namespace.small, MAX_SMALL_READS_OF_NAMESPACE, deadline).await?;
     let isolate_place = memory.wait_to_read(&of_isolate.small, MAX_SMALL_READS, deadline).await?;
     // One message above the limit shows whether more follow.

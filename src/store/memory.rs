@@ -10,12 +10,10 @@ use crate::memory_budget::{NamespaceBudget, ReadPlace, ReadQueue, Reservation};
 /// How often a request that waits for memory tries again, in milliseconds.
 pub const MEMORY_RETRY_MS: u64 = 100;
 
-/// The pause before a waiting read checks again whether it may run, in milliseconds. Multiplied by the number of rounds of reads that
-/// run before the waiting read.
+/// The pause before a waiting read checks again, in milliseconds, multiplied by the rounds of reads that run before it.
 const READ_RETRY_MS: u64 = 10;
 
-/// The memory for the reads of a namespace: its budget, and the clock for waits. A task can't wake a task of another request, so
-/// waiting tasks poll.
+/// The memory for the reads of a namespace, and the clock for waits. A task can't wake a task of another request, so it polls.
 #[derive(Clone)]
 pub struct ReadMemory {
     pub budget: Arc<NamespaceBudget>,
@@ -42,8 +40,7 @@ impl ReadMemory {
         }
     }
 
-    /// Waits until a read may run. `max_concurrent`: how many reads of the queue run at the same time. Fails with [`DbError::NoMemory`] at
-    /// the deadline.
+    /// Waits until a read, one of `max_concurrent` of its queue, may run. Fails with [`DbError::NoMemory`] at the deadline.
     pub async fn wait_to_read(
         &self,
         queue: &Arc<ReadQueue>,

@@ -231,8 +231,7 @@ pub trait Database: Send + Sync {
     /// Runs the statements in order as one transaction and returns the rows of each. On success, the whole transaction is
     /// durable. After an error, nothing was written, unless the [outcome is unknown](DbError::is_outcome_unknown).
     ///
-    /// `statements` is mutable so that a wrapper can append its own until the future resolves, instead of copying a
-    /// large batch.
+    /// `statements` is mutable so that a wrapper can append its own meanwhile, instead of copying a large batch.
     fn batch<'a>(&'a self, statements: &'a mut Vec<Statement>) -> BoxFuture<'a, Result<Vec<Vec<Row>>, DbError>>;
 
     /// Runs a statement whose columns are a number and a text, and joins the texts of the first `limit` rows by commas.

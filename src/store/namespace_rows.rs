@@ -51,8 +51,7 @@ macro_rules! defaults {
 /// The settings of a session that an export of an earlier version may lack, with their values.
 static DEFAULTS: &[(&str, Value)] = &settings!(defaults);
 
-/// The tables in the order of an export: those of the namespace, the sessions, and those of a session, which are repeated for each
-/// session.
+/// The tables in the order of an export: those of the namespace, the sessions, and those that are repeated for each session.
 pub static TABLES: [Table; 10] = [
     Table {
         name: "namespaces",
@@ -325,8 +324,7 @@ pub fn complete_import(namespace: &Namespace) -> Vec<Statement> {
     of_namespace(namespace, FORGET_MISSING_PARTS)
 }
 
-/// Whether the namespace has rows that would be in the way of an import, also of deleted sessions. `access` is the database with the
-/// tables of access.
+/// Whether the namespace has rows in the way of an import, also of deleted sessions. `access`: the database with the tables of access.
 pub async fn has_rows(db: &dyn Database, access: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
     for (db, sql) in [(db, SELECT_HAS_ROWS), (access, SELECT_HAS_ACCESS)] {
         let rows = super::query(db, Statement::new(sql, [namespace.into()])).await?;

@@ -24,22 +24,20 @@ pub const DIRECTORY: DatabaseNumber = 1;
 /// How long a new namespace waits for the sizes of the databases, in milliseconds.
 const SIZE_TIMEOUT_MS: u64 = 2_000;
 
-/// The place of a namespace, and whether the namespace has rows in the directory, because it existed before there were several databases.
-/// `?1`: namespace.
+/// The place of a namespace `?1`, and whether it has rows in the directory, from before there were several databases.
 const FIND: &str = "
 SELECT (SELECT database FROM namespace_places WHERE namespace = ?1) AS database,
   EXISTS (SELECT 1 FROM sessions WHERE namespace IN (?1, '/' || ?1, '//' || ?1))
   OR EXISTS (SELECT 1 FROM machines WHERE namespace = ?1) OR EXISTS (SELECT 1 FROM value_parts WHERE namespace = ?1) AS has_rows";
 
-/// Returns the key of the fence around the tables of access. The namespace itself is the key of the fence around its rows, which may be
-/// in the same database.
+/// Returns the key of the fence around the tables of access. The database may also have the fence of the namespace, under its name.
 pub fn access_key(namespace: &Namespace) -> String {
     format!("/{namespace}")
 }
 
 pub struct Databases {
     /// In the order of their numbers. Not empty.
-    all: Vec<Arc<dyn Database>>,
+    pub all: Vec<Arc<dyn Database>>,
     /// The numbers of the databases that accept no new namespaces.
     closed: Vec<DatabaseNumber>,
 }
@@ -54,8 +52,7 @@ impl Databases {
         Self { all: vec![db], closed: Vec::new() }
     }
 
-    /// Several databases, the directory first. `closed` is the variable `DATABASES_CLOSED`: the bindings of the databases that accept no
-    /// new namespaces, separated by commas.
+    /// Several databases, the directory first. `closed`: `DATABASES_CLOSED`, the bindings that accept no new namespaces.
     pub fn new(all: Vec<Arc<dyn Database>>, closed: &str) -> Result<Self, String> {
         let mut databases = Self { all, closed: Vec::new() };
         for name in closed.split(',').map(str::trim).filter(|name| !name.is_empty()) {
@@ -69,10 +66,6 @@ impl Databases {
             true => Ok(databases),
             false => Err("DATABASES_CLOSED names all databases: a new namespace needs one of them.".into()),
         }
-    }
-
-    pub fn all(&self) -> &[Arc<dyn Database>] {
-        &self.all
     }
 
     pub fn is_single(&self) -> bool {

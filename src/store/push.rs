@@ -38,8 +38,7 @@ pub struct PushSubscription {
     pub device: Option<String>,
     /// The id that the hub gave to the device whose token made the subscription.
     pub token_device: Option<String>,
-    /// The id of the access secret of the token that made the subscription. `None` for the token of a device, or if an earlier version
-    /// wrote the subscription.
+    /// The id of the access secret of the token that made the subscription. `None` for a device, or if an earlier version wrote it.
     pub secret: Option<String>,
     /// Whether the device is notified about permission requests only.
     pub requests_only: bool,
@@ -52,8 +51,7 @@ pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<Pu
     query(db, Statement::new(SELECT_ALL, [namespace.into()])).await?.into_iter().map(from_row).collect()
 }
 
-/// Statements that write a subscription, unless the [credential](is_valid_credential) is revoked, and delete the oldest subscriptions
-/// above `limit`.
+/// Statements that write a subscription, unless the [credential](is_valid_credential) is revoked, and delete the oldest above `limit`.
 pub fn upsert(namespace: &Namespace, s: &PushSubscription, credential: Value, now: u64, limit: u64) -> [Statement; 2] {
     let params = [
         namespace.into(),

@@ -60,8 +60,7 @@ macro_rules! params {
     (@ $_column:ident) => { ", ?" };
 }
 
-/// Writes a whole row: another version, whose rows have other columns, fails. A session of another namespace violates the NOT NULL
-/// constraint of `namespace`.
+/// Writes a whole row; fails with other columns of another version. A foreign session violates the NOT NULL constraint of `namespace`.
 #[rustfmt::skip]
 const UPSERT_SESSION: &str = concat!("
 INSERT INTO sessions VALUES

@@ -157,9 +157,8 @@ pub async fn load_chunk_ends(
     Ok(Some(ends))
 }
 
-/// Returns statements that write `new` and remove `old`. The messages of `new` move to the end of the history of `old`. Then this
-/// history, the completed requests and the held messages of `old` belong to `new`. `chunk_ends` is the result of [`load_chunk_ends`] for
-/// `new`.
+/// Returns statements that write `new` and remove `old`. The messages of `new` move to the end of the history of `old`, which then belongs
+/// to `new`, as do its completed requests and held messages. `chunk_ends`: of [`load_chunk_ends`] for `new`.
 pub fn merge(namespace: &Namespace, old: &str, new: &Session, chunk_ends: &[u64]) -> Vec<Statement> {
     let mut bulk = BulkStatements::new(namespace);
     upsert(&mut bulk, std::iter::once(new));
@@ -209,8 +208,7 @@ pub async fn count_sessions(db: &dyn Database, namespace: &Namespace) -> Result<
     read_last(db, "sessions", of_namespace(namespace, [sql])).await?.number("sessions")
 }
 
-/// Deletes a part of the rows of a namespace: a part of the messages of one session, and a part of each other table. Returns whether
-/// rows remain, except the fence.
+/// Deletes a part of the rows: of the messages of one session, and of each other table. Returns whether rows remain, except the fence.
 pub async fn delete_part(db: &dyn Database, namespace: &Namespace) -> Result<bool, DbError> {
     sweep(db, namespace).await?;
     read_last(db, "sessions", of_namespace(namespace, DELETE_PART)).await?.flag("remain")
@@ -221,8 +219,7 @@ pub async fn delete_access(access: &dyn Database, namespace: &Namespace) -> Resu
     access.batch(&mut of_namespace(namespace, DELETE_ACCESS)).await.map(drop)
 }
 
-/// Deletes a fence of a namespace without other rows. If the batch begins an epoch, it stores the fence again, so the deletion is
-/// repeated.
+/// Deletes a fence of a namespace without other rows. Repeated, because a batch that begins an epoch stores the fence again.
 pub async fn delete_fence(db: &dyn Database, key: &str) -> Result<(), DbError> {
     let statement = |sql| Statement::new(sql, [key.into()]);
     while !query(db, statement("SELECT 1 FROM fences WHERE namespace = ?1")).await?.is_empty() {

@@ -45,8 +45,7 @@ macro_rules! expired {
     };
 }
 
-/// The statements that delete the messages, in this order. The first statement copies to the row of the session the values that
-/// a read takes from the newest message.
+/// The statements that delete the messages. The first copies the values that a read takes from the newest message to its session.
 #[rustfmt::skip]
 const DELETE_EXPIRED: [&str; 4] = [
     "
@@ -69,8 +68,7 @@ DELETE FROM messages WHERE rowid IN (SELECT m.rowid FROM json_each(?1) AS r CROS
         expired!(), ")"),
 ];
 
-/// Returns the tags and ids of archived sessions that are not pinned and have not changed since `cutoff`, after a tag: at most
-/// [`ARCHIVED_AT_ONCE`].
+/// Returns tag and id of at most [`ARCHIVED_AT_ONCE`] archived, not pinned sessions after a tag, unchanged since `cutoff`.
 pub async fn find_archived(
     db: &dyn Database,
     namespace: &Namespace,

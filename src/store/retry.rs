@@ -17,8 +17,7 @@ use crate::memory_budget::lock;
 /// The longest pause between two attempts of a query, in milliseconds. After a stall, requests continue within this time.
 pub const MAX_DB_PAUSE_MS: u64 = 2_000;
 
-/// The longest pause after the first failed attempt, in milliseconds. After each further attempt, the pause doubles, up to
-/// [`MAX_DB_PAUSE_MS`].
+/// The longest pause after the first failed attempt, in milliseconds. Then the pause doubles, up to [`MAX_DB_PAUSE_MS`].
 const FIRST_DB_PAUSE_MS: u64 = 100;
 
 /// What retries need besides the database: time, randomness, a log, and a record of stalls.
@@ -69,8 +68,7 @@ impl Queries {
         self.pending.first().is_some_and(|query| query.started_at + DB_STALL_MS <= now)
     }
 
-    /// Removes a query that has ended. Returns whether to record the end of a stall: the query had stalled, and none was recorded
-    /// within the last second.
+    /// Removes a query that has ended. Returns whether to record the end of a stall: it had stalled, and none was recorded for a second.
     fn remove(&mut self, id: u64, now: u64) -> bool {
         let Some(index) = self.pending.iter().position(|query| query.id == id) else { return false };
         let has_stalled = self.pending.remove(index).started_at + DB_STALL_MS <= now;
@@ -105,8 +103,7 @@ impl<D: Database> Retrying<D> {
         Self { db, environment, queries: Mutex::default() }
     }
 
-    /// Returns the time, in milliseconds, after which the database counts as stalled if it does not answer; 0 while it is stalled or
-    /// unreachable.
+    /// Returns how long until an unanswered query makes the database count as stalled, in milliseconds; 0 if stalled or unreachable.
     pub fn ms_until_stalled(&self, now: u64) -> u64 {
         let queries = lock(&self.queries);
         let ms =
@@ -131,8 +128,7 @@ impl<D: Database> Retrying<D> {
         lock(&self.queries).is_unreachable
     }
 
-    /// Checks once whether the database is reachable again. Does nothing while a query is in progress: the result of this query shows
-    /// whether the database is reachable.
+    /// Checks once whether the database is reachable again, unless a query in progress will show it.
     pub async fn probe(&self) {
         if lock(&self.queries).pending.is_empty() {
             let mut retries = Retries::begin(&*self.environment, &self.queries);

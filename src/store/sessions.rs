@@ -96,8 +96,7 @@ FROM json_each(?1) AS j
 WHERE sessions.id = j.value ->> 'id' AND +sessions.namespace = ?2"
 );
 
-/// The id under which the messages of a session are stored: after a merge, the id of another session. NULL if the namespace has no
-/// such session.
+/// The id under which the messages of a session are stored: after a merge, that of another session. NULL without such a session.
 macro_rules! history_of {
     ($session:literal, $namespace:literal) => {
         concat!(
@@ -214,8 +213,7 @@ fn from_row(namespace: &Namespace, row: Row) -> Result<Session, DbError> {
     Ok(s)
 }
 
-/// Reads the columns that the session list shows unchanged: `updated_at`, `last_message_at`, `held_messages_count`, [`small_columns`]
-/// and [`settings`].
+/// Reads the columns that the list shows unchanged: the times, `held_messages_count`, [`small_columns`] and [`settings`].
 pub(super) fn read_listed_columns(c: &mut Columns, s: &mut Session) -> Result<(), DbError> {
     let stored_updated_at = c.number("updated_at")?;
     s.last_message_at = c.optional("last_message_at", Columns::number)?;

@@ -35,8 +35,7 @@ WHERE namespace = ?2 AND owner IN (SELECT value FROM json_each(?1))
   AND NOT EXISTS (SELECT 1 FROM machines WHERE id = owner AND namespace = ?2
     AND whole IN (coalesce(metadata_parts, ''), coalesce(runner_state_parts, '')))";
 
-/// Selects some parts of a value in their order. `?1`: namespace, `?2`: owner, `?3`: name of the parts, `?4`: the part
-/// before the first, `?5`: the last.
+/// Selects parts of a value in order. `?1`: namespace, `?2`: owner, `?3`: name, `?4`: the part before the first, `?5`: the last.
 const SELECT_PARTS: &str = "
 SELECT content FROM value_parts WHERE namespace = ?1 AND owner = ?2 AND whole = ?3 AND part > ?4 AND part <= ?5
 ORDER BY part";

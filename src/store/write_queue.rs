@@ -22,8 +22,7 @@ use crate::model::message::{HeldMessage, Message};
 use crate::model::namespace::Namespace;
 use crate::model::session::Session;
 
-/// The size of queued rows and effects above which they are sealed as a batch, in bytes. About half of it are rows, which
-/// JavaScript copies.
+/// The size of queued rows and effects above which they are sealed, in bytes. About half are rows, which JavaScript copies.
 pub const MAX_BATCH_BYTES: usize = 4_000_000;
 const _: () = assert!(MAX_BATCH_BYTES < MAX_QUEUED_BYTES);
 
@@ -86,18 +85,14 @@ pub struct Batch<E, B = ()> {
     pub effects: Vec<E>,
     /// Whether no other change depends on the batch, so that only its own effects fail if the database refuses it.
     pub is_isolated: bool,
-    bytes: usize,
+    /// The approximate size in memory.
+    pub bytes: usize,
     before_images: B,
     large_messages: Vec<(String, Message)>,
     values: Vec<LargeValue>,
 }
 
 impl<E, B> Batch<E, B> {
-    /// Returns the approximate size in memory, in bytes.
-    pub fn bytes(&self) -> usize {
-        self.bytes
-    }
-
     /// Builds the transactions that must be committed before `statements`: the parts of large messages and values.
     pub fn part_statements<'a>(&'a self, namespace: &'a Namespace) -> impl Iterator<Item = Vec<Statement>> + 'a {
         messages::write_parts(namespace, &self.large_messages).chain(values::write_parts(namespace, &self.values))
@@ -153,9 +148,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         }
     }
 
-    /// Queues a new message. The row of the session is not written: the `seq` and `updated_at` of the session are read from the
-    /// messages. Counts only the copy of the content in the row of the message, because an effect shares the content
-    /// itself, and counts these bytes.
+    /// Queues a new message, not the row of its session, whose `seq` and `updated_at` are read from the messages. Counts only the copy of
+    /// the content in the row, because an effect shares the content itself, and counts these bytes.
     pub fn queue_message(&mut self, session: &str, message: Message) {
         self.queue.bytes += ROW_BYTES + message.content.text().len().min(MAX_PART_BYTES);
         self.queue.messages.push((session.to_owned(), message));
@@ -262,7 +256,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
     /// Returns the bytes of all changes that are not durable yet.
     pub fn pending_bytes(&self) -> usize {
         let in_flight_bytes = self.in_flight.iter().map(|(bytes, _)| *bytes);
-        self.queue.bytes + self.sealed.iter().map(Batch::bytes).chain(in_flight_bytes).sum::<usize>()
+        self.queue.bytes + self.sealed.iter().map(|batch| batch.bytes).chain(in_flight_bytes).sum::<usize>()
     }
 
     /// Returns the before-images of the queued changes. Before each change of a session or machine, the caller must add its state.
@@ -339,9 +333,8 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         is_granted
     }
 
-    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that must be committed
-    /// together. Seals nothing while the lock is exclusive or requested, because the holder of the lock may still change the
-    /// sessions of the queued rows.
+    /// Seals the queue if it is too large for one batch. Must not be called in the middle of changes that belong together. Seals nothing
+    /// while the lock is exclusive or requested, because its holder may still change the sessions of the queued rows.
     pub fn seal_if_full(&mut self, namespace: &Namespace, cache: &impl CacheView) {
         if self.queue.bytes > MAX_BATCH_BYTES && self.lock != Lock::Exclusive && !self.is_lock_requested() {
             self.seal(namespace, cache);
@@ -358,8 +351,7 @@ impl<E: MemorySize, B: Default> WriteQueue<E, B> {
         self.in_flight = None;
     }
 
-    /// Takes the next batch, after the previous one is [finished](Self::finish_batch). Without a next batch, releases the lock, or
-    /// grants the lock to the waiting task.
+    /// Takes the next batch after [`finish_batch`](Self::finish_batch). Without one, releases the lock or grants it to the waiting task.
     pub fn take_batch(&mut self, namespace: &Namespace, cache: &impl CacheView) -> Option<Batch<E, B>> {
         if self.sealed.is_empty() {
             if self.grant_lock() {
@@ -410,8 +402,7 @@ impl<B> Queue<B> {
         Batch { statements, effects, is_isolated: false, bytes, before_images, large_messages, values }
     }
 
-    /// Builds the statements. Deletions come first, because a new session may have the tag of a deleted one. Sessions come before the
-    /// messages that refer to them.
+    /// Builds the statements: deletions first, because their tags become free, and sessions before the messages that refer to them.
     fn statements(&self, namespace: &Namespace, cache: &impl CacheView) -> Vec<Statement> {
         let changed_sessions = |columns: SessionColumns| {
             let changed = self.sessions.iter().filter(move |(_, queued)| **queued == columns);

@@ -5,10 +5,10 @@ use serde_json::value::RawValue;
 
 use super::engineio;
 use super::field_types::{optional_keyword, optional_scalar, scalar, truncate};
-use super::fields::{FieldError, read_lenient_text, read_object};
+use super::fields::{read_lenient_text, read_object};
 use super::socketio::{self, Packet};
 use crate::limits::{MAX_KEYWORD_BYTES, MAX_LOCAL_ID_BYTES};
-use crate::model::json::{Json, MAX_SAFE_INTEGER, unescape};
+use crate::model::json::{FieldError, Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::large::VersionedField;
 use crate::model::message::TextKind;
 use crate::model::owner::Owner;
@@ -65,7 +65,7 @@ impl ConnectAuth {
 fn check_length(field: &str, text: &str, max_bytes: usize) -> Result<(), FieldError> {
     match (1..=max_bytes).contains(&text.len()) {
         true => Ok(()),
-        false => Err(FieldError::new(field, format!("Field `{field}` must have 1 to {max_bytes} bytes."))),
+        false => Err(FieldError::of_rule(field, format_args!("must have 1 to {max_bytes} bytes"))),
     }
 }
 
@@ -126,8 +126,7 @@ impl NewMessage<'_> {
 pub struct MessageDelta {
     pub sid: String,
     pub id: String,
-    /// A JSON string. The string may begin or end with half of a surrogate pair, so the hub decodes it together with the previous
-    /// delta.
+    /// A JSON string, decoded together with the previous delta: it may begin or end with half of a surrogate pair.
     pub text: Json,
     /// Where `text` begins in the text of the message, in UTF-16 code units.
     #[serde(default, deserialize_with = "optional_scalar")]
@@ -141,11 +140,10 @@ impl MessageDelta {
     fn validate(self) -> Result<Self, FieldError> {
         check_length("id", &self.id, MAX_LOCAL_ID_BYTES)?;
         if read_lenient_text("text", &self.text)?.0.len() > MAX_DELTA_TEXT_BYTES {
-            let message = format!("Field `text` must have at most {MAX_DELTA_TEXT_BYTES} bytes.");
-            return Err(FieldError::new("text", message));
+            return Err(FieldError::of_rule("text", format_args!("must have at most {MAX_DELTA_TEXT_BYTES} bytes")));
         }
         if self.offset.is_some_and(|offset| offset > MAX_SAFE_INTEGER) {
-            return Err(FieldError::new("offset", format!("Field `offset` must be at most {MAX_SAFE_INTEGER}.")));
+            return Err(FieldError::of_rule("offset", format_args!("must be at most {MAX_SAFE_INTEGER}")));
         }
         Ok(self)
     }
@@ -160,8 +158,7 @@ pub struct UpdateEvent<'a> {
     pub value: &'a RawValue,
 }
 
-/// `session-alive`: a keep-alive with the current state of the session. The field `time` is ignored, because the clock of the
-/// CLI may be wrong.
+/// `session-alive`: a keep-alive with the state of the session. `time` is ignored, because the clock of the CLI may be wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SessionAlive {
     pub sid: String,
@@ -250,7 +247,7 @@ pub struct RpcMethod {
 impl RpcMethod {
     fn validate(self) -> Result<Self, FieldError> {
         if self.method.is_empty() {
-            return Err(FieldError::new("method", "Field `method` must not be empty."));
+            return Err(FieldError::of_rule("method", format_args!("must not be empty")));
         }
         Ok(self)
     }

@@ -44,7 +44,6 @@ pub fn decode(frame: &str) -> Result<Packet<'_>, &'static str> {
 /// The ping of the hub, as a complete frame.
 pub const PING_FRAME: &str = "2";
 
-/// Encodes the answer to a ping.
 pub fn pong_frame(data: &str) -> String {
     format!("3{data}")
 }

@@ -24,8 +24,7 @@ pub fn truncate(text: &str, max_chars: usize) -> Cow<'_, str> {
     }
 }
 
-/// Deserializes a unit variant of an enum from a string (`deserialize_with`). Serde itself would also accept the object
-/// `{"variant": null}`.
+/// Deserializes a unit variant from a string (`deserialize_with`). Serde itself would also accept the object `{"variant": null}`.
 pub fn keyword<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
     Keyword::deserialize(deserializer).map(|Keyword(value)| value)
 }

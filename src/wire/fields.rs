@@ -5,23 +5,7 @@ use serde::de::IgnoredAny;
 
 use super::field_types::{Root, truncate};
 use crate::limits::MAX_ECHO_CHARS;
-use crate::model::json::{Json, unescape_lenient};
-
-/// An invalid field of a JSON object, or text that is not a JSON object.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
-pub struct FieldError {
-    /// The path of the field, such as `attachments[0].size`; empty when the error is not about a field.
-    pub field: String,
-    /// A sentence that names the field.
-    pub message: String,
-}
-
-impl FieldError {
-    pub fn new(field: &str, message: impl Into<String>) -> Self {
-        Self { field: field.to_owned(), message: message.into() }
-    }
-}
+use crate::model::json::{FieldError, Json, unescape_lenient};
 
 /// Deserializes an object. Unknown fields are ignored.
 pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldError> {
@@ -35,9 +19,8 @@ pub fn read_object<'a, T: Deserialize<'a>>(text: &'a str) -> Result<T, FieldErro
 
 /// Decodes a field that must be a JSON string ([`unescape_lenient`]).
 pub fn read_lenient_text(field: &str, value: &Json) -> Result<(String, Option<u16>), FieldError> {
-    unescape_lenient(value.text()).ok_or_else(|| {
-        FieldError::new(field, format!("Field `{field}` must be a string, not {}.", json_type(value.text())))
-    })
+    let wrong_type = || FieldError::of_rule(field, format_args!("must be a string, not {}", json_type(value.text())));
+    unescape_lenient(value.text()).ok_or_else(wrong_type)
 }
 
 /// Converts an error of `serde_json`. Not generic, because [`read_object`] is compiled for each type.
@@ -53,8 +36,7 @@ fn field_error(text: &str, cause: &serde_json::Error) -> FieldError {
     let name = reason.strip_prefix("missing field `").or_else(|| reason.strip_prefix("duplicate field `"));
     let name = name.and_then(|rest| rest.split('`').next());
     let mut prefix = prefix_up_to(text, cause.line(), cause.column());
-    // serde_json reports a missing or duplicate field at a position in its object or at the object's end, and other errors at
-    // the end of the invalid value.
+    // serde_json reports a missing or duplicate field at its object or the object's end, other errors at the end of the value.
     let is_about_object = name.is_some();
     if is_about_object {
         prefix = prefix.strip_suffix('}').unwrap_or(prefix);
@@ -78,11 +60,9 @@ fn prefix_up_to(text: &str, line: usize, column: usize) -> &str {
 /// The deepest nesting that is tracked: the recursion limit of `serde_json` for typed values.
 const MAX_DEPTH: usize = 128;
 
-/// Returns the path of the value at the end of `prefix`, which is the beginning of a JSON text. With `of_object`, returns the
-/// path of the object around that value.
+/// Returns the path of the value at the end of `prefix`, the beginning of a JSON text; with `of_object`, of the object around it.
 ///
-/// The path is computed only after an error: `serde_path_to_error` would track the path in every read, at a cost of CPU and twice
-/// the code of each type.
+/// Computed only after an error: `serde_path_to_error` would track the path in every read, at a cost of CPU and twice the code of each type.
 fn path_at_end(prefix: &str, of_object: bool) -> String {
     enum Container<'a> {
         Object { key: Option<&'a str> },
@@ -138,8 +118,7 @@ fn invalid_json(cause: &serde_json::Error) -> FieldError {
     FieldError::new("", format!("It is not valid JSON: {cause}."))
 }
 
-/// Returns the message for a text that does not begin with `{`. The message follows the sentence "The request body must be a
-/// JSON object.".
+/// Returns the message for a text that does not begin with `{`, which follows "The request body must be a JSON object.".
 fn not_an_object(text: &str) -> String {
     let start = text.trim_start().bytes().next();
     let syntax_error = serde_json::from_str::<IgnoredAny>(text).err().filter(|_| start.is_some());

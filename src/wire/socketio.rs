@@ -208,7 +208,6 @@ pub fn connect_frame(namespace: &str, sid: &str) -> String {
     frame_start("40", namespace, None) + Json::object(&[("sid", Json::of(sid))]).text()
 }
 
-/// Encodes the rejection of a CONNECT packet.
 pub fn connect_error_frame(namespace: &str, message: &str) -> String {
     frame_start("44", namespace, None) + Json::object(&[("message", Json::of(message))]).text()
 }

@@ -79,7 +79,7 @@ async fn all_workers_use_the_jwt_secret_of_the_database() {
     let other_worker = edge_with_db(&db, "token", "");
     let head = with_token("GET", "/api/sessions", token.as_str().unwrap());
     let action = route(&other_worker, &head).await;
-    assert!(matches!(action, Action::Object(namespace, _) if namespace.as_ref() == "team"));
+    assert!(matches!(action, Action::Object(namespace, _) if namespace.as_str() == "team"));
     let other_hub = edge("token", "");
     let action = route(&other_hub, &head).await;
     assert!(matches!(action, Action::Respond(_)), "a token of another hub is rejected");

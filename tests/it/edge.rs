@@ -99,7 +99,7 @@ async fn only_events_are_served_over_a_websocket() {
 async fn a_token_in_the_query_is_accepted_for_events_only() {
     let edge = edge("token", "");
     let stream = head("GET", "/api/events?token=secret%3Ateam&all=true");
-    assert!(matches!(route(&edge, &stream).await, Action::Sse(token) if token.namespace.as_ref() == "team"));
+    assert!(matches!(route(&edge, &stream).await, Action::Sse(token) if token.namespace.as_str() == "team"));
     let upgrade = RequestHead { is_upgrade: true, ..stream };
     assert_eq!(object_namespace(&edge, &upgrade).await, "team");
     respond(&edge, &head("GET", "/api/events?token=wrong")).await.assert_error(401, "unauthorized");
@@ -198,7 +198,7 @@ async fn cli_route(edge: &Edge, host: &str, query: &str, authorization: Option<&
         ..head("GET", &format!("/socket.io/?{UPGRADE}{query}"))
     };
     match route(edge, &head).await {
-        Action::CliSocket { namespace, credential } => json!([namespace.as_ref(), credential.is_some()]),
+        Action::CliSocket { namespace, credential } => json!([namespace.as_str(), credential.is_some()]),
         Action::BridgedCliSocket => json!("bridge"),
         Action::Respond(response) => json!(Reply::of(response).status.as_u16()),
         other => panic!("{other:?}"),

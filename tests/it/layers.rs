@@ -23,7 +23,7 @@ const USES: &str = "
     hub::core::events -> hub::core::peers limits model store
     hub::core::local_ids -> limits store
     hub::core::memory -> memory_budget
-    hub::core::namespace -> hub::core::error hub::core::ports model
+    hub::core::namespace -> hub::core::error hub::core::ports memory_budget model
     hub::core::peers  -> hub::core::ports limits model wire
     hub::core::ports  -> log model
     hub::core::push   -> auth hub::core::ports model push store

@@ -144,7 +144,7 @@ async fn metrics_need_their_own_token_and_do_not_exist_without_one() {
     assert!(matches!(route(&edge, &request).await, Action::Metrics(None)));
     let of_namespace = RequestHead { query: "namespace=team".into(), ..request.clone() };
     let Action::Metrics(Some(namespace)) = route(&edge, &of_namespace).await else { panic!() };
-    assert_eq!(namespace.as_ref(), "team");
+    assert_eq!(namespace.as_str(), "team");
     for wrong in ["secret:team", "a-token-for-metric", ""] {
         respond(&edge, &with_token("GET", "/metrics", wrong)).await.assert_error(401, "unauthorized");
     }

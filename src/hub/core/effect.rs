@@ -40,12 +40,10 @@ impl Reply {
 
 /// A CLI's update of a versioned field of a session or machine (optimistic concurrency).
 pub struct VersionedUpdate<'a> {
-    /// The id of the session or machine.
     pub id: &'a str,
     pub field: VersionedField,
     pub expected_version: u64,
     pub value: Json,
-    /// The socket of the CLI.
     pub from: ConnId,
     pub ack: Option<AckId>,
 }

@@ -11,11 +11,10 @@ use crate::limits::{
     CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, MAX_HELD_MESSAGES, MIN_PROGRESS_BYTES,
     PROGRESS_TIMEOUT_MS, RESUME_TIMEOUT_MS,
 };
-use crate::model::json::{InvalidField, Json};
+use crate::model::json::{FieldError, Json};
 use crate::model::owner::Owner;
 use crate::store::DbError;
 use crate::store::devices::{MAX_DEVICES, MAX_PENDING_CODES};
-use crate::wire::fields::FieldError;
 
 /// What an id identifies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,7 +69,6 @@ pub enum Error {
     NotFound(Kind),
     #[error("This {} belongs to another namespace. Use a token of that namespace.", .0.noun())]
     Forbidden(Kind),
-    /// A field or query parameter is invalid.
     #[error("{0}")]
     InvalidField(FieldError),
     /// The deployment forbids the permission mode that this field selects.
@@ -94,7 +92,6 @@ pub enum Error {
     /// A permission request of an inactive session was answered.
     #[error("The session's CLI is not connected. The request can be answered when it is back.")]
     CliAway,
-    /// The session is inactive, but its CLI is connected.
     #[error(
         "The session's CLI is connected, but has not reported the session alive. Wait a few seconds and try again, or resume \
         the session."
@@ -123,13 +120,10 @@ pub enum Error {
         RESUME_TIMEOUT_MS / 1000
     )]
     ResumeFailed,
-    /// A permission mode or model was not applied.
     #[error("The CLI did not apply the mode: {}. Choose another mode, or try again.", without_period(.0))]
     ModeNotApplied(String),
-    /// An option of the agent was not applied.
     #[error("The agent did not apply the option: {}. Choose another value, or try again.", without_period(.0))]
     OptionNotApplied(String),
-    /// A command about a queued message came too late.
     #[error(
         "The message is no longer queued: the agent works on it already, or it was canceled. Send another message."
     )]
@@ -217,11 +211,6 @@ pub enum Error {
 }
 
 impl Error {
-    /// Creates an error of the field that `error` names; without a field, an error of the whole request body.
-    pub fn from_body(error: FieldError) -> Self {
-        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
-    }
-
     pub fn field(field: &str, message: impl Into<String>) -> Self {
         Self::InvalidField(FieldError::new(field, message))
     }
@@ -229,7 +218,7 @@ impl Error {
 
 /// Fails unless a field is valid. `rule` completes the message "Field `field` must ...".
 pub fn check_field(is_valid: bool, field: &str, rule: fmt::Arguments<'_>) -> Result<(), Error> {
-    if is_valid { Ok(()) } else { Err(Error::field(field, format!("Field `{field}` must {rule}."))) }
+    if is_valid { Ok(()) } else { Err(FieldError::of_rule(field, format_args!("must {rule}")).into()) }
 }
 
 pub fn check_length(field: &str, text: &str, chars: RangeInclusive<usize>) -> Result<(), Error> {
@@ -250,10 +239,10 @@ fn without_period(reason: &str) -> &str {
     reason.strip_suffix('.').unwrap_or(reason)
 }
 
-impl From<InvalidField> for Error {
-    fn from(InvalidField { field, reason }: InvalidField) -> Self {
-        let message = format!("Field `{field}` {reason}.");
-        Self::InvalidField(FieldError { field, message })
+/// An error that names no field is about the whole request body.
+impl From<FieldError> for Error {
+    fn from(error: FieldError) -> Self {
+        if error.field.is_empty() { Self::InvalidBody(error.message) } else { Self::InvalidField(error) }
     }
 }
 

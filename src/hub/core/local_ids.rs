@@ -62,8 +62,7 @@ impl LocalIds {
         self.evict_above(2 * MAX_LOCAL_IDS - MAX_LOCAL_ID_LOOKUPS);
     }
 
-    /// If there are more than `max` local ids, evicts all except the local ids of the newest [`MAX_LOCAL_IDS`] messages.
-    /// Returns whether local ids were evicted.
+    /// Evicts all but the [`MAX_LOCAL_IDS`] newest local ids if there are more than `max`. Returns whether it evicted any.
     fn evict_above(&mut self, max: usize) -> bool {
         let must_evict = self.messages.len() > max;
         if must_evict {

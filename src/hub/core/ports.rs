@@ -81,8 +81,7 @@ pub trait Runtime: Send + Sync {
         self.attach(conn, CLOSED_ATTACHMENT);
         self.send_close(conn, code, reason);
     }
-    /// Sends a close frame, after which nothing is sent to the socket. Callers use [`close`](Self::close), which also sets the
-    /// attachment.
+    /// Sends a close frame, the last frame to the socket. Callers use [`close`](Self::close), which also sets the attachment.
     fn send_close(&self, conn: ConnId, code: u16, reason: &str);
     /// Returns the number of sockets that the platform counts: open ones, and closed ones whose clients have not answered.
     fn socket_count(&self) -> usize;

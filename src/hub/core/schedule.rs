@@ -44,8 +44,7 @@ impl Schedule {
         self.alarm_at.is_some_and(|alarm_at| alarm_at + LATE_ALARM_MS < now)
     }
 
-    /// Records an alarm at `at`, unless an earlier alarm is set. Returns whether the caller must set the alarm. A lost alarm
-    /// does not count as set.
+    /// Records an alarm at `at`, unless an earlier one is set and not lost. Returns whether the caller must set the alarm.
     pub fn record_if_earlier(&mut self, at: u64, now: u64) -> bool {
         let must_set = self.is_alarm_lost(now) || self.alarm_at.is_none_or(|alarm_at| at < alarm_at);
         if must_set {

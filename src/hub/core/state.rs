@@ -6,7 +6,7 @@ use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::namespace::deletion::{Retention, Sweep};
 use crate::hub::core::namespace::quotas::{MessageRate, StoredBytes};
 use crate::hub::core::peers::connections::Connections;
@@ -19,8 +19,7 @@ use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
 use crate::hub::core::sessions::evictions::{Lookup, UnknownLocalId};
 use crate::hub::core::sessions::in_flight::{ActivationWaiters, InFlight};
 use crate::hub::core::sessions::live_text::LiveTexts;
-use crate::hub::core::sessions::liveness::{KeptRequests, Liveness};
-use crate::hub::core::sessions::reminders::Reminders;
+use crate::hub::core::sessions::liveness::{KeptRequests, Liveness, Reminders};
 use crate::hub::core::sessions::tags::Tags;
 use crate::hub::core::uploads::UploadSlots;
 use crate::limits::{MAX_QUEUED_BYTES, MIN_CACHED_BYTES};
@@ -30,8 +29,7 @@ use crate::model::owner::Owner;
 /// The part of the pool that growing caches leave free, in bytes.
 pub const CACHE_HEADROOM_BYTES: usize = 16 * 1024 * 1024;
 
-/// How many bytes of JSON of the session list stay in memory: several pages. Above this limit, all JSON is dropped; it can be read
-/// again.
+/// How many bytes of JSON of the session list stay in memory. Above this limit, all JSON is dropped; it can be read again.
 const MAX_CACHED_SUMMARY_BYTES: usize = 4_000_000;
 
 /// When a `session-alive`, `machine-alive` or `session-end` is acknowledged.
@@ -57,8 +55,7 @@ pub(in crate::hub) struct State {
     pub events: EventStream,
     pub schedule: Schedule,
     pub cache: Cache,
-    /// The sockets whose attachments must be written. A socket appears once for each change: while the length grows, a burst of changes
-    /// continues.
+    /// The sockets whose attachments must be written, once for each change: while the length grows, a burst of changes continues.
     pub unwritten_attachments: Vec<ConnId>,
     /// The lookups whose batch has not begun.
     pub lookups: Vec<Lookup>,
@@ -87,8 +84,7 @@ impl State {
         self.cache.entry_mut(id, self.write_queue.queued_images()).ok_or(Error::NotFound(Kind::Session))
     }
 
-    /// Returns when to acknowledge an event. An event that changed nothing may repeat a value whose write is still queued, so it is
-    /// acknowledged after the queued writes.
+    /// Returns when to acknowledge an event: after the queued writes also if it changed nothing, because it may repeat a queued value.
     pub fn ack_timing(&self, changed: bool) -> AckTiming {
         if changed || self.write_queue.has_pending() { AckTiming::OnCommit } else { AckTiming::Now }
     }
@@ -113,8 +109,7 @@ impl State {
         self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
     }
 
-    /// Updates the reservation of the cache, then evicts sessions to free `surplus(budget)` bytes. If that is not enough, drops the
-    /// JSON of the session list.
+    /// Evicts sessions to free `surplus(budget)` bytes, then drops the JSON of the session list if necessary. Updates the reservation.
     pub fn shrink_cache(&mut self, surplus: impl FnOnce(&NamespaceBudget) -> usize) {
         let Self {
             cache, connections, liveness, in_flight, activation_waiters, write_queue, memory_reservations, ..

@@ -10,8 +10,7 @@ pub const LAST_TICK: &str = "beaten";
 pub const EPOCH: &str = "epoch";
 /// The number of the namespace's database, if the deployment has or had several.
 pub const PLACE: &str = "database";
-/// The numbers of all databases that have or had rows of the namespace, separated by spaces. Missing if the object found the place of the
-/// namespace instead of choosing it.
+/// The numbers of all databases with rows of the namespace, now or before, separated by spaces. Missing if the object did not choose.
 pub const USED_DATABASES: &str = "databases";
 /// The current epoch of the fence around the tables of access, if the deployment has several databases.
 pub const ACCESS_EPOCH: &str = "access-epoch";
@@ -23,17 +22,15 @@ pub const LAST_DB_STALL: &str = "stalled";
 pub const SWEEP: &str = "sweep";
 /// When the next deletion of old data is due, in Unix milliseconds.
 pub const RETENTION: &str = "retention";
-/// Present while the namespace is closed. The value is that of [`ClosedFor`](crate::hub::core::namespace::closed::ClosedFor).
+/// Present while the namespace is closed. The value is that of [`ClosedFor`](crate::hub::core::namespace::ClosedFor).
 pub const CLOSED_FOR: &str = "closed-for";
 /// The prefix of the keys of active owners. The value is a [`StoredDeadline`](crate::hub::core::sessions::liveness::StoredDeadline).
 pub const ALIVE: &str = "alive:";
 
-/// The prefix of the keys of inactive sessions with pending requests. The value is the time, in Unix milliseconds, at which the
-/// requests are canceled.
+/// The prefix of the keys of inactive sessions with pending requests. The value is when these are canceled, in Unix milliseconds.
 pub const KEPT_REQUESTS: &str = "kept:";
 
-/// The prefix of the keys of resumed sessions. The value is a time in Unix milliseconds: until then, a keep-alive reopens the
-/// session if the session is archived.
+/// The prefix of the keys of resumed sessions. The value is until when a keep-alive reopens an archived session, in Unix milliseconds.
 pub const REACTIVATION: &str = "reopen:";
 
 /// The prefix of the keys of requests that were answered from a notification. The value is when, in Unix milliseconds.
@@ -47,8 +44,7 @@ pub const REVOKED_DEVICES: &str = "revoked:";
 /// The prefix of the keys of devices that the database has confirmed as valid. A revocation deletes the key.
 pub const CONFIRMED_DEVICES: &str = "confirmed:";
 
-/// The prefix of the keys of revocations whose clients are not disconnected yet. The id of the device follows, or nothing if all clients
-/// are to be disconnected.
+/// The prefix of the keys of revocations whose clients are still connected, followed by the id of the device, or nothing for all.
 pub const REVOKING: &str = "revoking:";
 
 /// The prefix of the keys of the latest notifications, followed by the id of the notification with 20 digits. The value is JSON.

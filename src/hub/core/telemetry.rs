@@ -1,13 +1,14 @@
 //! What an operator sees of a namespace: its log lines, its metrics and its latest faults.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::hub::core::ports::Runtime;
 use crate::log::{Level, LogLine};
+use crate::memory_budget::lock;
 use crate::metrics::Metrics;
 
 /// How many faults are kept.
@@ -41,7 +42,7 @@ impl Telemetry {
         if matches!(line.level, Level::Warn | Level::Error)
             && let Ok(json) = RawValue::from_string(line.to_string())
         {
-            let mut faults = self.lock();
+            let mut faults = lock(&self.faults);
             faults.push_front(Fault { at: self.rt.now(), line: json });
             faults.truncate(MAX_FAULTS);
         }
@@ -50,10 +51,6 @@ impl Telemetry {
 
     /// Returns the latest faults, the newest first.
     pub fn faults(&self) -> Vec<Fault> {
-        self.lock().iter().cloned().collect()
-    }
-
-    fn lock(&self) -> MutexGuard<'_, VecDeque<Fault>> {
-        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.faults).iter().cloned().collect()
     }
 }

@@ -1,11 +1,12 @@
 //! Upload slots limit how many uploads are in progress. Further uploads wait.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use futures::channel::oneshot;
 
 use crate::hub::core::error::Error;
+use crate::memory_budget::lock;
 
 /// How many uploads a namespace processes at a time. Further uploads wait.
 const MAX_UPLOADS_AT_ONCE: usize = 8;
@@ -63,8 +64,7 @@ impl UploadSlots {
     }
 }
 
-/// The slot for an upload in one large frame. An isolate has one such slot, because its namespaces share its memory.
-/// Namespaces take turns.
+/// The slot for an upload in one large frame. The namespaces of an isolate share its memory, and take turns.
 #[derive(Debug, Default)]
 pub struct FrameUploadSlot(Mutex<FrameUploadQueue>);
 
@@ -82,8 +82,7 @@ struct FrameUploadQueue {
 struct FrameUpload {
     ticket: u64,
     namespace: String,
-    /// The time when the place in the queue, or the slot, expires, in Unix milliseconds. The object may have ended without dropping its
-    /// ticket.
+    /// When the place or the slot expires, in Unix milliseconds: the object may have ended without dropping its ticket.
     expires_at: u64,
 }
 
@@ -95,13 +94,9 @@ pub struct FrameUploadTicket {
 }
 
 impl FrameUploadSlot {
-    fn queue(&self) -> MutexGuard<'_, FrameUploadQueue> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Adds an upload to the queue. `expires_at`: when its place in the queue expires, in Unix milliseconds.
     pub fn join_queue(self: &Arc<Self>, namespace: &str, expires_at: u64) -> FrameUploadTicket {
-        let mut queue = self.queue();
+        let mut queue = lock(&self.0);
         queue.last_ticket += 1;
         let ticket = queue.last_ticket;
         queue.waiting.push(FrameUpload { ticket, namespace: namespace.to_owned(), expires_at });
@@ -113,7 +108,7 @@ impl FrameUploadTicket {
     /// Takes the slot if the slot is free and this upload is the next. The next upload is the oldest upload of a namespace that did not
     /// have the slot last. If there is no such upload, the oldest of all is the next.
     pub fn try_acquire(&mut self, now: u64) -> bool {
-        let mut queue = self.slot.queue();
+        let mut queue = lock(&self.slot.0);
         queue.waiting.retain(|upload| upload.expires_at >= now);
         let FrameUploadQueue { holder, waiting, last_namespace, .. } = &*queue;
         let is_taken = holder.as_ref().is_some_and(|upload| upload.expires_at >= now);
@@ -129,14 +124,14 @@ impl FrameUploadTicket {
 
     /// Whether an upload of another namespace waits for the slot that this upload holds.
     pub fn is_contested(&self, now: u64) -> bool {
-        let queue = self.slot.queue();
+        let queue = lock(&self.slot.0);
         queue.waiting.iter().any(|upload| upload.expires_at >= now && upload.namespace != queue.last_namespace)
     }
 }
 
 impl Drop for FrameUploadTicket {
     fn drop(&mut self) {
-        let mut queue = self.slot.queue();
+        let mut queue = lock(&self.slot.0);
         queue.holder.take_if(|upload| upload.ticket == self.ticket);
         queue.waiting.retain(|upload| upload.ticket != self.ticket);
     }

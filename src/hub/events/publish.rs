@@ -4,8 +4,7 @@
 use std::sync::Arc;
 
 use crate::hub::Hub;
-use crate::hub::core::events::ids::frame_without_id;
-use crate::hub::core::events::stream::Action;
+use crate::hub::core::events::stream::{Action, frame_without_id};
 use crate::hub::core::namespace::quotas::StorageLevel;
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;

@@ -158,7 +158,7 @@ impl TokenCheck {
         let is_foreign = own.is_some_and(|own| *own != namespace);
         let refusal = if is_foreign && connecting.upgrade == Upgrade::Authenticated {
             "Invalid token: it is for another namespace than the token of the upgrade request"
-        } else if auth.namespace.as_ref().is_some_and(|named| named != namespace.as_ref()) {
+        } else if auth.namespace.as_ref().is_some_and(|named| named != namespace.as_str()) {
             "Invalid namespace: the token is for another one"
         } else if is_foreign {
             "Invalid token: it is for another namespace"

@@ -10,6 +10,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
+use crate::model::mode::Agent;
 use crate::model::owner::Owner;
 use crate::wire::field_types::{optional_keyword, optional_scalar};
 
@@ -87,7 +88,7 @@ impl Hub {
         if !is_listed {
             vocabulary.find_agent(&agent).map_err(|e| Error::field("agent", format!("Field `agent`: {e}.")))?;
         }
-        let takes_model_modes = vocabulary.agent_of_flavor(Some(&agent)).accepts_model_modes();
+        let takes_model_modes = vocabulary.agent_of_flavor(Some(&agent)).is_some_and(Agent::accepts_model_modes);
         let params = SpawnParams { agent: Some(agent.clone()), ..params };
         let make_params = |dialect| {
             if is_listed {

@@ -3,7 +3,7 @@
 use futures::lock::MutexGuard;
 
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, NAMESPACE, USED_DATABASES};
 use crate::hub::{FencedDb, Hub, Places};
 use crate::store::places::DatabaseNumber;
@@ -22,7 +22,7 @@ impl Hub {
     /// token, so that unauthenticated clients use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
-            self.rt.kv_put(NAMESPACE, self.config.namespace.as_ref());
+            self.rt.kv_put(NAMESPACE, self.config.namespace.as_str());
         }
     }
 

@@ -4,7 +4,7 @@
 //! namespace: first while the namespace is open. Then the hub closes the namespace, and copies the rows that still differ.
 
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, MOVE, PLACE, SWEEP};
 use crate::hub::namespace::databases::STEP_MS;
 use crate::hub::{Hub, Places};

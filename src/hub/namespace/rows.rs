@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::closed::ClosedFor;
+use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, EXPORTED};
 use crate::hub::namespace::databases::STEP_MS;
 use crate::model::json::{Json, JsonObject};
@@ -294,7 +294,7 @@ impl Hub {
             if self.places.is_some() {
                 places::mark_moved(db, namespace, false).await?;
             }
-            removals::delete_fence(db, namespace.as_ref()).await?;
+            removals::delete_fence(db, namespace.as_str()).await?;
         }
         if self.places.is_some() {
             places::forget(&self.access, namespace).await?;

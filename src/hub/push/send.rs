@@ -132,9 +132,10 @@ impl Hub {
             let _ = self.delete_subscriptions(&gone).await;
         }
         let is_held_back = delivery.is_held_back();
-        let outcome = if is_held_back || delivery.is_done() { delivery.outcome() } else { DeliveryOutcome::Sending };
+        let outcome =
+            if is_held_back || delivery.targets.is_empty() { delivery.outcome() } else { DeliveryOutcome::Sending };
         // If too many notifications are held back, this one ends with its toast, so that the queue has room for others.
-        let is_final = delivery.is_done() || is_held_back && !self.turn().push.queue.can_hold();
+        let is_final = delivery.targets.is_empty() || is_held_back && !self.turn().push.queue.can_hold();
         match is_final {
             true => self.turn().finish(id, delivery, outcome),
             false => self.turn().put_back(id, delivery, outcome),

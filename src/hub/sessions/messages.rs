@@ -20,7 +20,7 @@ use crate::hub::turn::Turn;
 use crate::limits::{MAX_CONTENT_BYTES, MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::Json;
 use crate::model::message::{HeldMessage, Message};
-use crate::model::{ready, todo};
+use crate::model::{agent_message, todo};
 use crate::store::messages::MessageRef;
 use crate::store::{held_messages, query};
 use crate::wire::cli::{message_ack, message_rejected};
@@ -244,7 +244,7 @@ impl Turn<'_> {
             self.state.cache.evictions.invalidate_reads(&draft.session);
         }
         let todos = draft.from.and_then(|_| todo::find(draft.content.text(), &self.hub.config.vocabulary));
-        let is_ready = draft.from.is_some() && ready::is_ready(draft.content.text());
+        let is_ready = draft.from.is_some() && agent_message::is_ready(draft.content.text());
         // Most messages of an agent change nothing else, and the comparison of a change copies the session.
         if todos.is_some() || is_ready || draft.from.is_none() {
             self.state.change_session(&draft.session, |session| {

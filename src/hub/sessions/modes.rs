@@ -12,7 +12,7 @@ use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
 use crate::model::keyword::{UnknownKeyword, join_names};
 use crate::model::method::Method;
-use crate::model::mode::{PermissionMode, SessionAgent};
+use crate::model::mode::{Agent, PermissionMode, permission_modes};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::vocabulary::ModeField;
@@ -105,7 +105,7 @@ impl Config {
         let metadata = session.metadata_fields();
         let (field, word) = match setting {
             Setting::PermissionMode(mode) => (ModeField::PermissionMode, mode.clone()),
-            Setting::Model(model) if metadata.has_own_model(model) => (ModeField::ModelMode, model.clone()),
+            Setting::Model(model) if metadata.own_models().contains(model) => (ModeField::ModelMode, model.clone()),
             Setting::Model(model) => {
                 let dialect = vocabulary.dialect_of_flavor(metadata.flavor().as_deref());
                 (ModeField::ModelMode, vocabulary.model_in(dialect, model))
@@ -124,7 +124,7 @@ impl Config {
         }
         let mut valid = session.metadata_fields().own_modes();
         let own_count = valid.len();
-        for word in self.agent_of(session).permission_modes().iter().map(|mode| mode.as_str()) {
+        for word in permission_modes(self.agent_of(session)).iter().map(|mode| mode.as_str()) {
             if !valid.iter().any(|own| own == word) {
                 valid.push(word.to_owned());
             }
@@ -144,7 +144,8 @@ impl Config {
     fn check_model(&self, session: &Session, model: &str) -> Result<(), Error> {
         let own = session.metadata_fields().own_models();
         let known = self.vocabulary.find_model(model);
-        if own.iter().any(|id| id == model) || known.is_ok() && self.agent_of(session).accepts_model_modes() {
+        let accepts_known = self.agent_of(session).is_some_and(Agent::accepts_model_modes);
+        if own.iter().any(|id| id == model) || known.is_ok() && accepts_known {
             return Ok(());
         }
         let message = match known {
@@ -157,7 +158,7 @@ impl Config {
         Err(Error::field("model", message))
     }
 
-    fn agent_of(&self, session: &Session) -> SessionAgent {
+    fn agent_of(&self, session: &Session) -> Option<Agent> {
         self.vocabulary.agent_of_flavor(session.metadata_fields().flavor().as_deref())
     }
 }

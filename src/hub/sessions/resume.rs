@@ -19,7 +19,6 @@ use crate::hub::turn::Turn;
 use crate::limits::RESUME_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
-use crate::model::mode::SessionAgent;
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::model::settings::Settings;
@@ -234,7 +233,7 @@ fn choose_machine(state: &State, session: &Session, method: Method, now: u64) ->
     let (installation, host) = place(session.metadata.json());
     let (method, rpc) = (method.as_str(), &state.rpc);
     let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
-    let is_expected = |owner: &Owner| rpc.grace.is_expected(owner, method, now);
+    let is_expected = |owner: &Owner| rpc.grace.grace_end(owner, method, now).is_some();
     let conditions: [&dyn Fn(&Owner) -> bool; 2] = [&is_connected, &is_expected];
     conditions.into_iter().find_map(|has_runner| {
         let machines = state.cache.machines().into_iter().flat_map(|machines| machines.values());
@@ -257,8 +256,8 @@ fn resume_params(session: &Session, vocabulary: &Vocabulary) -> Option<ResumePar
     let object = JsonObject::parse(session.metadata.json()?.text())?;
     let id_of = |word: &str| serde_json::from_str(object.get(&format!("{word}SessionId"))?.get()).ok();
     let resume_session_id = match vocabulary.agent_of_flavor(Some(&agent)) {
-        SessionAgent::Known(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
-        SessionAgent::Unknown => id_of(&agent),
+        Some(kind) => vocabulary.agent_names(kind, &agent).find_map(id_of),
+        None => id_of(&agent),
     }?;
     let (directory, session_id) = (metadata.path()?, session.id.clone());
     Some(ResumeParams { directory, agent, session_id, resume_session_id, trust: None })

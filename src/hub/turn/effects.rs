@@ -12,7 +12,7 @@ use crate::model::event::Event;
 use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
-use crate::wire::update::{UpdateBody, VALUE_PLACEHOLDER, Versioned, update_frame};
+use crate::wire::update::{VALUE_PLACEHOLDER, new_message, new_version, update_frame};
 
 impl Turn<'_> {
     /// Runs the effects of a durable change. `event_numbers` are reserved for the events that the effects publish.
@@ -32,8 +32,8 @@ impl Turn<'_> {
                 Effect::Message { session, message, update_seq, event, .. } => {
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
-                            let body = UpdateBody::NewMessage { sid: &session, message };
-                            update_frame(&self.hub.new_id(), update_seq, message.created_at, &body)
+                            let body = new_message(&session, message);
+                            update_frame(&self.hub.new_id(), update_seq, message.created_at, body)
                         });
                         self.send_update(&to, &parts.concat());
                     }
@@ -77,18 +77,9 @@ impl Turn<'_> {
         version: u64,
         text: TextParts,
     ) {
-        let (now, id, version) = (self.hub.rt.now(), owner.id(), Some(Versioned::new(version)));
-        let body = match field {
-            VersionedField::Metadata => UpdateBody::UpdateSession { sid: id, metadata: version, agent_state: None },
-            VersionedField::AgentState => UpdateBody::UpdateSession { sid: id, metadata: None, agent_state: version },
-            VersionedField::MachineMetadata => {
-                UpdateBody::UpdateMachine { machine_id: id, metadata: version, runner_state: None }
-            }
-            VersionedField::RunnerState => {
-                UpdateBody::UpdateMachine { machine_id: id, metadata: None, runner_state: version }
-            }
-        };
-        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, &body);
+        let now = self.hub.rt.now();
+        let body = new_version(owner.id(), field, version);
+        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, body);
         // Replaces the null value, so that the frame shares the value instead of copying it.
         let parts = text.insert_into(&frame, VALUE_PLACEHOLDER);
         self.state.write_queue.on_commit(Effect::Update { owner, except, parts });

@@ -184,7 +184,7 @@ impl Hub {
     /// Waits until no other upload in the isolate needs the memory for a large frame.
     async fn acquire_frame_upload_slot(&self) -> Result<FrameUploadTicket, Error> {
         let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_SLOT_TIMEOUT_MS);
-        let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_ref(), deadline);
+        let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_str(), deadline);
         while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
                 return Err(Error::TooManyUploads(NO_FRAME_UPLOAD_SLOT));
@@ -335,7 +335,7 @@ fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
 
 impl UploadFields {
     fn parse(fields: &str) -> Result<Self, Error> {
-        let upload: Self = read_object(fields).map_err(Error::from_body)?;
+        let upload: Self = read_object(fields)?;
         check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
         // A browser reports an empty type for a file that it does not know.
         check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;

@@ -137,7 +137,7 @@ impl Hub {
             }
             match written {
                 Ok(event_numbers) => {
-                    let is_large = batch.bytes() > EVICT_AFTER_BYTES;
+                    let is_large = batch.bytes > EVICT_AFTER_BYTES;
                     // Before the effects: a client that reads after it received an effect must find the change.
                     self.turn().write_queue.finish_batch();
                     self.turn().run_effects(batch.effects, event_numbers);

@@ -47,7 +47,7 @@ impl IncomingRequest {
         let edge = &self.state.edge;
         let response = match action {
             Action::Answer => match edge.verify_answer(&body, now()).await {
-                Ok(namespace) => return self.forward_answer(namespace.as_ref(), &body).await,
+                Ok(namespace) => return self.forward_answer(namespace.as_str(), &body).await,
                 Err(error) => return Ok(convert::to_js_error(error)),
             },
             Action::Pair(step) => edge.pair(step, &self.head, &body, now()).await,
@@ -56,8 +56,7 @@ impl IncomingRequest {
         Ok(convert::to_js_response(&response))
     }
 
-    /// Counts a request of this client address. Returns a 429 response if there were too many. Requests with another `prefix` are
-    /// counted separately.
+    /// Counts a request of this client address, separately for each `prefix`. Returns a 429 response if there were too many.
     pub(super) async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
         let key = prefix.to_owned() + &rate_limit_key(&self.head.client);
         if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use session_gateway_hub::http::error::ErrorResponse;
 use session_gateway_hub::hub::core::error::{Error, Kind};
-use session_gateway_hub::wire::fields::FieldError;
+use session_gateway_hub::model::json::FieldError;
 
 use crate::support::prelude::*;
 

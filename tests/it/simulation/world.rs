@@ -203,7 +203,7 @@ impl World {
         let (db, responses) = (Arc::clone(&self.db), Arc::clone(&self.responses));
         let (namespace, session) = (self.objects[namespace_index].namespace(), session.to_owned());
         // A memory budget of its own, so that the read never waits.
-        let budget = Arc::new(MemoryBudget::default()).namespace_budget(namespace.as_ref());
+        let budget = Arc::new(MemoryBudget::default()).namespace_budget(namespace.as_str());
         let memory = ReadMemory::new(budget, Arc::new(FakeEnvironment::default()));
         let read = async move {
             let page = HistoryRequest { namespace, reader: Reader::Cli, session }

@@ -1,5 +1,4 @@
 //! The stream of events for web clients, without IO.
 
-pub mod ids;
 pub mod log;
 pub mod stream;

@@ -1,13 +1,16 @@
-//! The event stream of a namespace: the numbers of its events, and which of them web clients receive, have missed, or can resume
+//! The event stream of a namespace: the ids and frames of its events, and which events web clients receive, have missed, or can resume
 //! from.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::ids::EventIds;
+use sha2::{Digest, Sha256};
+
 use super::log::{Log, decode, encode_rows};
+use crate::hub::core::peers::subscription::Format;
 use crate::model::event::Event;
 use crate::model::namespace::Namespace;
+use crate::model::text_parts::TextParts;
 use crate::store::Statement;
 use crate::store::events::{Appender, EventsRow};
 
@@ -31,8 +34,7 @@ pub enum Action {
 /// A read of the log, which ends with [`EventStream::on_rows_read`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Read {
-    /// The connected web clients have received all events up to this number. `None` if no web client is connected: only the number
-    /// of the last event must be read.
+    /// The clients have received all events up to this number. `None` without clients: only the number of the last event must be read.
     pub after: Option<u64>,
     /// The last number of the batch that caused the read. Distinguishes this read from an earlier read with the same `after`.
     batch_end: u64,
@@ -147,8 +149,7 @@ impl EventStream {
         Some(last)
     }
 
-    /// The change of an event is durable. An event without a number changed nothing in the database: it is sent with the id of the
-    /// previous event, and not logged.
+    /// The change of an event is durable. An event without a number wrote nothing: it is sent with the previous id, and not logged.
     pub fn on_committed(&mut self, number: Option<u64>, event: impl FnOnce() -> Event) -> Option<Action> {
         self.last_published = number.unwrap_or(self.last_published);
         (self.phase != Phase::Off).then(|| self.log_and_send(number, event()))
@@ -278,8 +279,7 @@ impl EventStream {
         }
     }
 
-    /// When the stream is turned off if no web client connects, in Unix milliseconds; `None` while a web client is connected or the
-    /// stream is off.
+    /// When the stream is turned off, in Unix milliseconds; `None` while a web client is connected or the stream is off.
     pub fn logging_ends_at(&self) -> Option<u64> {
         self.log.idle_since.map(|since| since + LOG_RETENTION_MS)
     }
@@ -297,8 +297,7 @@ impl EventStream {
         }
     }
 
-    /// Returns which rows a client needs to resume: the rows after the first number, up to the second number. `None` if memory has all of
-    /// these events, or the client cannot resume.
+    /// Returns the rows that a client needs to resume, as in [`Log::rows_to_load`]; `None` if the client cannot resume.
     pub fn rows_to_load(&self, last_event_id: &str) -> Option<(u64, u64)> {
         self.log.rows_to_load(self.ids.parse(last_event_id)?)
     }
@@ -307,6 +306,56 @@ impl EventStream {
     pub fn resume_point(&self, last_event_id: &str) -> Option<u64> {
         let number = self.ids.parse(last_event_id)?;
         (self.phase != Phase::Off && self.log.can_resume_from(number)).then_some(number)
+    }
+}
+
+/// Makes and parses the ids of a namespace's events. An id is `<hash of the namespace>-<number>`.
+#[derive(Debug)]
+pub struct EventIds {
+    prefix: String,
+}
+
+impl EventIds {
+    pub fn new(namespace: &Namespace) -> Self {
+        let digest = Sha256::digest(namespace.as_str());
+        Self { prefix: digest.iter().take(4).map(|byte| format!("{byte:02x}")).collect() }
+    }
+
+    /// Parses an event id; `None` when it is malformed or of another namespace.
+    pub fn parse(&self, id: &str) -> Option<u64> {
+        id.strip_prefix(self.prefix.as_str())?.strip_prefix('-')?.parse().ok()
+    }
+
+    /// Returns the frame of an event. The body must be a JSON object with at least one field.
+    pub fn frame(&self, format: Format, number: u64, body: &TextParts) -> String {
+        let prefix = &self.prefix;
+        let start = match format {
+            Format::Json => format!(r#"{{"eventId":"{prefix}-{number}","#),
+            Format::Sse => format!("id: {prefix}-{number}\ndata: "),
+        };
+        let mut frame = String::with_capacity(start.len() + body.text_bytes() + 2);
+        frame.push_str(&start);
+        match format {
+            Format::Json => {
+                let mut texts = body.texts();
+                let first = texts.next().unwrap_or_default();
+                frame.push_str(first.strip_prefix('{').unwrap_or(first));
+                texts.for_each(|text| frame.push_str(text));
+            }
+            Format::Sse => {
+                body.push_single_line(&mut frame);
+                frame.push_str("\n\n");
+            }
+        }
+        frame
+    }
+}
+
+/// Returns the frame of an event without an id. A client that disconnects after this frame resumes from the last id that it received.
+pub fn frame_without_id(format: Format, body: &str) -> String {
+    match format {
+        Format::Json => body.to_owned(),
+        Format::Sse => format!("data: {body}\n\n"),
     }
 }
 

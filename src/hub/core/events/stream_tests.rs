@@ -2,7 +2,7 @@ use super::*;
 use crate::hub::core::events::log::{MAX_LOG_ROW_BYTES, MAX_LOGGED_EVENT_BYTES};
 use crate::limits::RETAINED_BYTES;
 use crate::model::event::Audience;
-use crate::store::events::TRIM_BYTES;
+use crate::model::json::Json;
 
 /// The clock, in Unix milliseconds: the first number is 101.
 const NOW: u64 = 0;
@@ -86,10 +86,6 @@ fn event_numbers(stream: &EventStream) -> Vec<u64> {
     stream.log.events_after(0).map(|(number, _)| *number).collect()
 }
 
-fn bytes(stream: &EventStream) -> usize {
-    stream.log.events_after(0).map(|(_, event)| event.body.text_bytes()).sum()
-}
-
 /// The smallest number from which a client can resume.
 fn first_resumable(stream: &EventStream) -> u64 {
     (0..10_000).find(|number| stream.log.can_resume_from(*number)).unwrap()
@@ -169,16 +165,6 @@ fn loaded_events_come_before_those_published_during_the_read() {
 }
 
 #[test]
-fn at_least_two_megabytes_of_events_are_retained() {
-    let mut stored = StoredStream::new();
-    for n in 1..=100 {
-        stored.commit(&[100_000, 10]);
-        let bytes = bytes(&stored.stream);
-        assert!(bytes >= RETAINED_BYTES.min(n * 100_000) && bytes <= RETAINED_BYTES + TRIM_BYTES, "{n}: {bytes}");
-    }
-}
-
-#[test]
 fn a_large_batch_is_split_into_rows() {
     let mut stored = StoredStream::new();
     stored.commit(&[1, 100_000, 100_000, 100_000, 700_000, 1, 1]);
@@ -218,4 +204,17 @@ fn an_event_larger_than_a_row_is_a_gap() {
     stored.commit(&[MAX_LOGGED_EVENT_BYTES - 2]);
     assert_eq!((event_numbers(&stored.stream), first_resumable(&stored.stream)), (vec![106], 105));
     assert!(stored.rows.iter().all(|row| row.body.len() < 2_000_000));
+}
+
+#[test]
+fn frames_of_both_formats_contain_the_id() {
+    let ids = EventIds::new(&Namespace::parse("a").unwrap());
+    let prefix = &ids.prefix;
+    let text = r#"{"type":"x","data":{}}"#;
+    let value = TextParts::value(Some(Json::parse("{}").unwrap()));
+    for body in [TextParts::from(text.to_owned()), value.insert_into(r#"{"type":"x","data":null}"#, r#""data":null"#)] {
+        let json = format!(r#"{{"eventId":"{prefix}-7","type":"x","data":{{}}}}"#);
+        assert_eq!(ids.frame(Format::Json, 7, &body), json);
+        assert_eq!(ids.frame(Format::Sse, 7, &body), format!("id: {prefix}-7\ndata: {text}\n\n"));
+    }
 }

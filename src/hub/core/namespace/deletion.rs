@@ -1,7 +1,6 @@
 //! The schedules of deletions in batches.
 
-/// The schedule of the deletion of old data. A run begins once a day; it deletes a batch at each alarm. At most one batch is in
-/// progress.
+/// The schedule of the deletion of old data: a run a day, a batch at each alarm. At most one batch is in progress.
 pub struct Retention {
     /// When the next batch is due, in Unix milliseconds; `None` while a batch is in progress, or if the deployment has no retention.
     pub due_at: Option<u64>,

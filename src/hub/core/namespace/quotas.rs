@@ -97,8 +97,7 @@ impl StorageLevel {
     }
 }
 
-/// The bytes of the messages of a namespace. The first use counts them in the database; later, each new
-/// message adds its bytes.
+/// The bytes of the messages of a namespace. The first use counts them in the database; later, messages add theirs.
 #[derive(Debug, Default)]
 pub struct StoredBytes {
     /// `None` until they are counted.
@@ -196,7 +195,6 @@ impl MessageRate {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

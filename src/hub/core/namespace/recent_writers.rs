@@ -1,7 +1,8 @@
 //! Which namespaces of an isolate wrote to the database last.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
+use crate::memory_budget::lock;
 use crate::model::namespace::Namespace;
 
 /// A namespace counts as a writer for this long after a write, in milliseconds.
@@ -22,7 +23,7 @@ struct Writers {
 impl RecentWriters {
     /// Records that a namespace has written. Returns whether another namespace wrote within the last ten seconds.
     pub fn record(&self, namespace: &Namespace, now: u64) -> bool {
-        let mut writers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut writers = lock(&self.0);
         if let Some((_, at)) = writers.last.take_if(|(last, _)| last != namespace) {
             writers.last_other_write_at = Some(at);
         }

@@ -1,34 +1,27 @@
 //! A connected CLI: the sessions and machines that its socket serves, and the RPC methods that it registered.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::model::owner::Owner;
 use crate::model::vocabulary::Vocabulary;
 
-/// A session or machine that a CLI serves without having named it in CONNECT.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(from = "StoredOwner", into = "StoredOwner")]
+/// A session or machine that a CLI serves without having named it in CONNECT. An array in the attachment, to save space.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct ServedOwner {
     pub owner: Owner,
     /// The methods that the CLI registered under the id of `owner`, without the id.
     pub methods: Vec<String>,
     /// The last activity on the socket for `owner`, in Unix milliseconds. `None` after the CLI has ended the session.
+    #[serde(default)]
     pub alive_at: Option<u64>,
 }
 
-/// A [`ServedOwner`] in the attachment: an array, to save space.
-#[derive(Serialize, Deserialize)]
-struct StoredOwner(Owner, Vec<String>, #[serde(default, skip_serializing_if = "Option::is_none")] Option<u64>);
-
-impl From<StoredOwner> for ServedOwner {
-    fn from(StoredOwner(owner, methods, alive_at): StoredOwner) -> Self {
-        Self { owner, methods, alive_at }
-    }
-}
-
-impl From<ServedOwner> for StoredOwner {
-    fn from(ServedOwner { owner, methods, alive_at }: ServedOwner) -> Self {
-        Self(owner, methods, alive_at)
+impl Serialize for ServedOwner {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.alive_at {
+            Some(alive_at) => (&self.owner, &self.methods, alive_at).serialize(serializer),
+            None => (&self.owner, &self.methods).serialize(serializer),
+        }
     }
 }
 
@@ -76,8 +69,7 @@ impl Cli {
         }
     }
 
-    /// Sets the time of the last activity for a session or machine that the CLI serves, in Unix milliseconds; `None` after the CLI has
-    /// ended the session.
+    /// Sets the last activity of the CLI for a session or machine, in Unix milliseconds; `None` after it has ended the session.
     pub fn set_last_activity(&mut self, owner: &Owner, at: Option<u64>) {
         match owner {
             _ if !self.is_named_in_connect(owner) => {
@@ -143,8 +135,7 @@ impl Cli {
         self.set_last_activity(session, None);
     }
 
-    /// Adds a method of a session or machine that the CLI serves. Removes the names under which the CLI registered the same
-    /// method before.
+    /// Adds a method of a session or machine that the CLI serves, in place of other names of the same method.
     pub fn add_method(&mut self, name: &str, vocabulary: &Vocabulary) {
         self.remove_method(name, vocabulary);
         let Some((owner, method)) = self.split_prefix(name) else { return };

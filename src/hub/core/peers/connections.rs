@@ -11,6 +11,7 @@ use crate::hub::core::peers::frame_queue::{FrameQueue, QueuedFrame};
 use crate::hub::core::peers::send_window::SendWindow;
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::ConnId;
+use crate::model::json::is_default;
 use crate::model::owner::Owner;
 
 /// How long a socket may take to send a valid CONNECT, in milliseconds.
@@ -51,10 +52,10 @@ pub struct Connecting {
     pub opened_at: u64,
     pub upgrade: Upgrade,
     /// The number of frames that were answered with an error.
-    #[serde(rename = "refused", default, skip_serializing_if = "is_zero")]
+    #[serde(rename = "refused", default, skip_serializing_if = "is_default")]
     pub refused_frames: u32,
     /// The number of frames without effect: pings, and packets that are ignored.
-    #[serde(rename = "idle", default, skip_serializing_if = "is_zero")]
+    #[serde(rename = "idle", default, skip_serializing_if = "is_default")]
     pub idle_frames: u32,
     /// The text of the upgrade token's [`Credential`](crate::auth::token::Credential).
     #[serde(rename = "by", default, skip_serializing_if = "Option::is_none")]
@@ -62,7 +63,6 @@ pub struct Connecting {
 }
 
 impl Connecting {
-    /// Creates the state of a socket that opens now.
     pub fn new(now: u64, upgrade: Upgrade) -> Self {
         Self { opened_at: now, upgrade, refused_frames: 0, idle_frames: 0, credential: None }
     }
@@ -77,11 +77,6 @@ impl Connecting {
         let placeholder = Self::new(self.opened_at, self.upgrade);
         std::mem::replace(self, placeholder)
     }
-}
-
-#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference.
-fn is_zero(count: &u32) -> bool {
-    *count == 0
 }
 
 #[derive(Debug)]
@@ -99,8 +94,7 @@ impl Connection {
         Self { peer, queue: FrameQueue::default(), is_busy: false, send_window: SendWindow::default() }
     }
 
-    /// Whether the peer is a worker that copies the frames to an SSE stream. Such a socket needs no send window, because the
-    /// worker reads without delay.
+    /// Whether the peer is a worker that copies the frames to an SSE stream. It reads without delay, and needs no send window.
     fn is_sse(&self) -> bool {
         matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
     }
@@ -150,8 +144,7 @@ impl Connections {
         (peer, self.closed.remove(&conn).map_or(0, |connection| connection.queue.bytes()))
     }
 
-    /// Removes a socket that its client has closed, and returns its peer. Its queued frames remain and are handled, because they
-    /// arrived before the close.
+    /// Removes a socket that its client has closed, and returns its peer. Its queued frames, which arrived before the close, remain.
     pub fn client_closed(&mut self, conn: ConnId) -> Option<Peer> {
         let connection = self.all.remove(&conn)?;
         self.unindex(conn, &connection.peer);
@@ -178,8 +171,7 @@ impl Connections {
         next
     }
 
-    /// Returns a receiver that resolves when all frames that a socket has sent so far have been handled. `None` if all
-    /// these frames have been handled.
+    /// Returns a receiver that resolves when all frames of a socket so far have been handled; `None` if they have been handled.
     pub fn wait_for_frames(&mut self, conn: ConnId) -> Option<oneshot::Receiver<()>> {
         let connection = self.all.get_mut(&conn).or_else(|| self.closed.get_mut(&conn))?;
         connection.is_busy.then(|| connection.queue.add_waiter())
@@ -190,8 +182,7 @@ impl Connections {
         connection.into_iter().flat_map(|connection| connection.queue.frames())
     }
 
-    /// Returns the socket with the most queued bytes, counting a frame of `bytes` that has arrived on `conn`. `None` if `conn` is
-    /// closed and has no queued frames.
+    /// Returns the socket with the most queued bytes, with a new frame of `bytes` on `conn`; `None` if `conn` is closed and has none.
     pub fn largest_sender(&self, conn: ConnId, bytes: usize) -> Option<ConnId> {
         let is_known = self.all.contains_key(&conn) || self.closed.contains_key(&conn);
         let sockets = self.all.iter().chain(&self.closed).map(|(socket, connection)| {
@@ -287,8 +278,7 @@ impl Connections {
         conns.iter().filter_map(|conn| Some((*conn, self.subscription(*conn)?.format)))
     }
 
-    /// Whether a web client on `device` is visible. `None` means any device. Ignores visibility reports from before `since`, in Unix
-    /// milliseconds.
+    /// Whether a web client on `device` (`None`: on any) is visible, by a report that is not older than `since`, in Unix milliseconds.
     pub fn has_visible_client(&self, device: Option<&str>, since: u64, now: u64) -> bool {
         self.subscriptions().any(|(_, subscription)| {
             subscription.counts_as_visible(now)
@@ -305,8 +295,7 @@ impl Connections {
         connection.is_some_and(|connection| connection.is_sse() || connection.send_window.record_event(bytes))
     }
 
-    /// Counts a droppable frame for a web client. Returns false if the socket is closed, or if the frame must be dropped
-    /// ([`SendWindow::record_droppable`]).
+    /// Counts a droppable frame. Returns false if the socket is closed, or the frame must be dropped ([`SendWindow::record_droppable`]).
     #[must_use]
     pub fn record_droppable(&mut self, conn: ConnId, bytes: usize) -> bool {
         let connection = self.all.get_mut(&conn);
@@ -314,7 +303,6 @@ impl Connections {
         connection.is_some_and(|connection| connection.is_sse() || connection.send_window.record_droppable(bytes))
     }
 
-    /// Records that a heartbeat was sent to all web clients.
     pub fn record_heartbeat(&mut self) {
         let web_sockets = self.all.values_mut().filter(|c| matches!(c.peer, Peer::Web(_)) && !c.is_sse());
         for connection in web_sockets {
@@ -322,7 +310,6 @@ impl Connections {
         }
     }
 
-    /// Returns the sockets whose CONNECT packet was not accepted yet.
     pub fn connecting(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
         self.iter().filter_map(|(conn, connection)| match &connection.peer {
             Peer::Connecting(connecting) => Some((conn, connecting)),
@@ -340,7 +327,6 @@ impl Connections {
         self.all.is_empty()
     }
 
-    /// Whether a CLI or a web client is connected.
     pub fn has_clients(&self) -> bool {
         self.clis().next().is_some() || !self.web.is_empty()
     }

@@ -16,7 +16,6 @@ use crate::wire::cli::{NAMESPACE, rpc_request};
 use crate::wire::field_types::optional_scalar;
 use crate::wire::socketio;
 
-/// The largest valid `RPC_TIMEOUT_MS`.
 pub const MAX_RPC_TIMEOUT_MS: u64 = 600_000;
 
 /// How long the hub expects a disconnected CLI to reconnect, and how long a call waits for the CLI at least, in milliseconds.
@@ -65,8 +64,7 @@ pub type RpcResult = Result<String, RpcError>;
 #[derive(Debug)]
 struct Handler {
     conn: ConnId,
-    /// The name with which the CLI registered the method, such as `<session id>:git-status` for the method `gitStatus`.
-    /// The frame of a call contains this name.
+    /// The name with which the CLI registered the method, and which the frame of a call has: `<session id>:git-status` for `gitStatus`.
     registered_name: String,
 }
 
@@ -91,8 +89,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Encodes the frame of the call. `params` is the text of a JSON object. If the call is to a session, the field
-    /// `sessionId` is added to the object.
+    /// Encodes the frame of the call. To `params`, the text of a JSON object, a call to a session adds the field `sessionId`.
     pub fn frame(&self, params: &str) -> String {
         let Owner::Session(id) = &self.owner else { return self.encode(params) };
         let members = params.strip_prefix('{').unwrap_or("}");
@@ -128,8 +125,7 @@ pub struct Rpc {
 }
 
 impl Rpc {
-    /// Registers a method for a socket. The last registration wins. If another socket had registered the method, returns that
-    /// socket and the name that it used.
+    /// Registers a method in place of an earlier registration. Returns the other socket that had registered it, with the name that it used.
     pub fn register(
         &mut self,
         owner: Owner,
@@ -182,8 +178,7 @@ impl Rpc {
         self.pending.remove(&call.ack);
     }
 
-    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements, and acknowledgements from
-    /// another socket than the call's.
+    /// Completes a call with the arguments of its acknowledgement. Ignores late acknowledgements, and those of another socket.
     pub fn complete(&mut self, conn: ConnId, ack: u64, args: &[&serde_json::value::RawValue]) {
         for (_, call) in self.pending.extract_if(ack..=ack, |_, call| call.conn == conn) {
             let result = read_result(args).ok_or(RpcError::InvalidResult(call.method));
@@ -232,8 +227,7 @@ pub fn rejection_reason(result: &str) -> Option<String> {
     (outcome.success == Some(false)).then(|| outcome.error.unwrap_or_else(|| "it gave no reason".into()))
 }
 
-/// Reads a JSON object from the first argument. The official client sends the object inside a JSON string; other clients send
-/// the object itself.
+/// Reads a JSON object from the first argument: the object itself, or as the official client sends it, inside a JSON string.
 fn read_result(args: &[&serde_json::value::RawValue]) -> Option<String> {
     let text = args.first()?.get();
     let object = if text.starts_with('"') { unescape(text)? } else { text.to_owned() };
@@ -295,19 +289,14 @@ impl GracePeriods {
         }
     }
 
-    /// Whether a method that is not registered is in its grace period.
-    pub fn is_expected(&self, owner: &Owner, method: &str, now: u64) -> bool {
-        self.grace_end(owner, method, now).is_some()
-    }
-
-    fn grace_end(&self, owner: &Owner, method: &str, now: u64) -> Option<u64> {
+    /// Returns when the grace period of a method that is not registered ends; `None` if it is over.
+    pub fn grace_end(&self, owner: &Owner, method: &str, now: u64) -> Option<u64> {
         let until = self.lost_methods.get(&(owner.clone(), method.to_owned())).or_else(|| self.lost_owners.get(owner));
         until.copied().filter(|until| now < *until)
     }
 
-    /// Returns a receiver that resolves when the method is registered; `None` if the method is not in its grace period. The
-    /// receiver is canceled at the deadline, or earlier when the grace period has ended and the call has waited for
-    /// [`RECONNECT_GRACE_MS`].
+    /// Returns a receiver that resolves when the method is registered; `None` without a grace period. It is canceled at the deadline, or
+    /// earlier when the grace period has ended and the call has waited for [`RECONNECT_GRACE_MS`].
     pub fn wait_for_method(
         &mut self,
         owner: &Owner,

@@ -9,15 +9,13 @@ use std::collections::VecDeque;
 /// The bytes that a client may leave unacknowledged before the hub disconnects the client: twice the largest event.
 pub const MAX_UNACKED_BYTES: usize = 16 * 1024 * 1024;
 const _: () = assert!(MAX_UNACKED_BYTES >= 2 * crate::model::event::MAX_EVENT_CONTENT_BYTES);
-/// The unacknowledged bytes above which a web client gets no `message-delta`, so that it still gets events that it must not
-/// miss.
+/// The unacknowledged bytes above which a web client gets no `message-delta`, so that it still gets events that it must not miss.
 pub const MAX_UNACKED_BYTES_WITH_DELTAS: usize = MAX_UNACKED_BYTES / 4;
 
 /// The most unacknowledged bytes of a CLI, replies included. Above this limit, the hub disconnects the CLI when the CLI sends its next
 /// frame. The limit leaves room for the largest update in addition to [`MAX_UNACKED_BYTES`].
 const MAX_UNACKED_BYTES_WITH_REPLIES: usize = 3 * MAX_UNACKED_BYTES;
-/// After this many sent bytes, a CLI gets an extra ping, because [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long to
-/// measure a backlog.
+/// After this many sent bytes, a CLI gets an extra ping: [`PING_INTERVAL_MS`](crate::limits::PING_INTERVAL_MS) is too long for a backlog.
 const PING_AFTER_BYTES: usize = 2 * 1024 * 1024;
 
 /// The unacknowledged bytes of a client.

@@ -22,8 +22,7 @@ pub enum Format {
     Sse,
 }
 
-/// A web client's subscription, stored in the attachment of its socket. Attachments survive a deploy, so the serialized
-/// names must not change.
+/// A web client's subscription, in the attachment of its socket, which survives a deploy: the serialized names must not change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Subscription {
@@ -67,8 +66,7 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    /// Whether the client's last report is `visible` and still valid. A report expires, because a page on a closed laptop
-    /// cannot report `hidden`.
+    /// Whether the client's last report is `visible` and has not expired: a page on a closed laptop cannot report `hidden`.
     pub fn counts_as_visible(&self, now: u64) -> bool {
         let expires_soon = self.acks_heartbeats || self.device.is_some();
         let lifetime_ms = if expires_soon { SHORT_VISIBILITY_MS } else { LONG_VISIBILITY_MS };

@@ -8,8 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::push::endpoint::EndpointId;
 use crate::push::payload::Notification;
 
-/// The maximum number of attempts to send a notification to one subscriber, and of rounds in a row in which the database is
-/// unavailable.
+/// The maximum number of attempts for one subscriber, and of rounds in a row in which the database is unavailable.
 pub const MAX_PUSH_ATTEMPTS: u32 = 5;
 /// The longest `Retry-After` of a push service that is followed, in milliseconds: a later notification is of no use.
 pub const MAX_PUSH_RETRY_MS: u64 = 3_600_000;
@@ -20,8 +19,7 @@ pub const MAX_PUSH_FAILURES: usize = 10;
 /// How long a push is held back after a page on the same device has shown the notification as a toast, in milliseconds. A page reports
 /// `visible` for the same time after its last input.
 const PUSH_HOLD_MS: u64 = 60_000;
-/// The delay after the first failed attempt, in milliseconds. After each further failed attempt, the delay is four times
-/// as long as before.
+/// The delay after the first failed attempt, in milliseconds. Each further delay is four times as long.
 const FIRST_PUSH_RETRY_MS: u64 = 5_000;
 
 /// The reason of a failure when the subscription was deleted before the notification was sent.
@@ -222,7 +220,7 @@ impl Delivery {
         needs_toast
     }
 
-    /// Returns the outcome of a delivery that is done, or whose remaining targets are held back.
+    /// Returns the outcome of a delivery without targets, or whose remaining targets are held back.
     pub fn outcome(&self) -> DeliveryOutcome {
         match (self.sent_count, self.failure_count()) {
             (0, 0) => DeliveryOutcome::Toast,
@@ -231,13 +229,7 @@ impl Delivery {
         }
     }
 
-    /// Whether no subscription waits for the notification.
-    pub fn is_done(&self) -> bool {
-        self.targets.is_empty()
-    }
-
-    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a
-    /// row.
+    /// Schedules another round after the database was unavailable. Returns false after [`MAX_PUSH_ATTEMPTS`] such rounds in a row.
     pub fn retry_round(&mut self, now: u64) -> bool {
         self.failed_rounds += 1;
         self.due_at = now + retry_delay_ms(self.failed_rounds);
@@ -311,7 +303,6 @@ fn retry_delay_ms(attempts: u32) -> u64 {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing)]
 mod tests {
     use super::*;
 

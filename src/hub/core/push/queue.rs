@@ -5,15 +5,13 @@ use std::collections::{BTreeMap, HashMap};
 use crate::hub::core::push::delivery::{Delivery, Target};
 use crate::push::payload::{Notification, NotificationKind};
 
-/// The maximum number of queued notifications.
 pub const MAX_QUEUED_PUSHES: usize = 200;
 /// While the queue has at most this many notifications, a notification may be held back after its toast.
 pub const MAX_HELD_PUSHES: usize = MAX_QUEUED_PUSHES / 2;
 /// How long after a `Ready` notification further `Ready` notifications of the session are dropped, in milliseconds.
 pub const PUSH_COOLDOWN_MS: u64 = 5_000;
 
-/// How long the notification of a permission request waits for further requests of the session, in milliseconds
-/// (PROTOCOL-PUSH.md "Push notifications").
+/// How long the notification of a permission request waits for more, in milliseconds (PROTOCOL-PUSH.md "Push notifications").
 const PUSH_DEBOUNCE_MS: u64 = 500;
 
 /// The queued notifications, by id. Ids grow with time.
@@ -72,7 +70,6 @@ impl Queue {
         EnqueueResult::Queued { id, replaced }
     }
 
-    /// Whether there is room for a notification that is held back.
     pub fn can_hold(&self) -> bool {
         self.deliveries.len() <= MAX_HELD_PUSHES
     }
@@ -131,7 +128,6 @@ impl Queue {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic)]
 mod tests {
     use super::*;
     use crate::hub::core::push::delivery::{Failure, SendResult};

@@ -22,8 +22,7 @@ pub(in crate::hub) const RATE_LIMITER_KEY: &str = "push:minute";
 /// has no such entry and reads the database, which may be a copy from another deployment.
 pub(in crate::hub) const ASSUMED_EMPTY_KEY: &str = "push:none";
 
-/// How long the hub assumes that there are no subscribers after a read found none, in milliseconds. The assumption ends, because a
-/// restored database may have subscribers.
+/// How long the hub assumes that there are no subscribers after a read, in milliseconds: a restored database may have some.
 const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Debug, Default)]

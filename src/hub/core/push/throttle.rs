@@ -4,15 +4,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures::channel::oneshot;
 
-/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that other namespaces may
-/// share.
+/// How many push messages a namespace sends in a minute. Each costs a millisecond or two of a thread that others may share.
 pub const MAX_PUSHES_PER_MINUTE: u32 = 600;
 
 /// How many requests to push services a namespace has in flight. The platform opens at most six connections of an object at
 /// a time, including connections to D1. One is reserved for D1, so that slow push services cannot block the database.
 const MAX_PUSHES_IN_FLIGHT: usize = 5;
-/// How many requests a namespace has in flight to one push service, so that an unresponsive push service leaves slots to
-/// others.
+/// How many requests a namespace has in flight to one push service: a slow service must leave slots to others.
 const MAX_PUSHES_IN_FLIGHT_PER_SERVICE: usize = 3;
 
 const WINDOW_MS: u64 = 60_000;
@@ -98,7 +96,6 @@ impl SendSlots {
 }
 
 #[cfg(test)]
-#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
 

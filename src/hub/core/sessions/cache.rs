@@ -36,12 +36,10 @@ const MIN_CACHED_IDLE_SESSIONS: usize = 250;
 /// Like [`MIN_CACHED_IDLE_SESSIONS`], in bytes.
 const MIN_CACHED_IDLE_BYTES: usize = 4_000_000;
 
-/// [`Cache::evict`] ranks the sessions of a full cache only if much has changed since the last ranking, because ranking is expensive.
-/// Much has changed if the bytes have grown by a tenth of the limit, or if the calls of `evict` plus the sessions that became
-/// inactive are a tenth of the sessions.
+/// [`Cache::evict`] ranks the sessions of a full cache, which is expensive, only if since the last ranking the bytes have grown by a tenth
+/// of the limit, or the calls of `evict` plus the sessions that became inactive are a tenth of the sessions.
 const RANKING_DIVISOR: usize = 10;
 
-/// The sessions and machines of a namespace.
 #[derive(Debug, Default)]
 pub struct Cache {
     sessions: HashMap<String, CachedSession>,
@@ -81,8 +79,7 @@ impl Cache {
         self.entry(id).ok_or(Error::NotFound(Kind::Session))
     }
 
-    /// Returns a cached session for a change that its summary does not show. Records no before-image, unlike
-    /// [`entry_mut`](Self::entry_mut).
+    /// Returns a session for a change that its summary does not show. Unlike [`entry_mut`](Self::entry_mut), records no before-image.
     pub fn entry_mut_without_before_image(&mut self, id: &str) -> Option<&mut CachedSession> {
         Some(uncount(id, self.sessions.get_mut(id)?, &mut self.counted_bytes, &mut self.uncounted))
     }
@@ -159,8 +156,7 @@ impl Cache {
         }
     }
 
-    /// Evicts a session that a write outside of the write queue has changed, and drops its summary. The caller has flushed the
-    /// write queue.
+    /// Evicts a session that a write outside of the flushed write queue has changed, and drops its summary.
     pub fn evict_stale(&mut self, id: &str, images: &mut BeforeImages) {
         self.evict_entry(id);
         images.sessions.remove(id);
@@ -265,7 +261,6 @@ impl Cache {
         bytes
     }
 
-    /// Returns the estimated memory of the sessions, in bytes.
     pub fn session_bytes(&mut self) -> usize {
         for id in self.uncounted.drain(..) {
             if let Some(entry) = self.sessions.get_mut(&id).filter(|entry| entry.counted_bytes.is_none()) {
@@ -372,7 +367,6 @@ impl Cache {
         }
     }
 
-    /// Returns the estimated memory of the machines, in bytes.
     pub fn machine_bytes(&self) -> usize {
         self.machines().into_iter().flat_map(HashMap::values).map(machine_bytes).sum()
     }

@@ -30,8 +30,7 @@ pub struct LocalIdLookup {
     pub ticket: ReadTicket,
 }
 
-/// How many ids and tags of evicted sessions are remembered, about 20 bytes each. At this number, all are forgotten, and every read in
-/// progress is stale.
+/// How many evictions are remembered, about 20 bytes each. At this number, all are forgotten, and every read in progress is stale.
 const MAX_TRACKED_EVICTIONS: usize = 20_000;
 
 /// The subject of a read. Only the hash of a key is stored: if two keys have the same hash, a read is repeated in vain.
@@ -73,8 +72,7 @@ impl Evictions {
         ReadTicket(self.count)
     }
 
-    /// Returns a proof that the result of a read is current; `None` if the session was or may have been evicted since the ticket was
-    /// taken.
+    /// Returns a proof that the result of a read is current; `None` if the session may have been evicted since the ticket was taken.
     pub fn redeem(&self, ticket: &ReadTicket, key: Key<'_>) -> Option<CurrentRead> {
         let last = self.last.get(&key.digest()).copied().unwrap_or_default();
         (self.forgotten_up_to.max(last) <= ticket.0).then_some(CurrentRead(()))

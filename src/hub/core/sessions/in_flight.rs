@@ -13,8 +13,7 @@ struct Operations {
     /// The permission requests whose answer is being sent to the CLI.
     answering: BTreeSet<String>,
     is_resuming: bool,
-    /// Until this time, in Unix milliseconds, a keep-alive may reactivate the session even if it is archived: a machine has confirmed
-    /// that it starts the session's agent.
+    /// Until when a keep-alive may reactivate an archived session, in Unix milliseconds: a machine has confirmed that it starts it.
     reactivation_until: Option<u64>,
     /// The number of merges in progress. Only the merges may change the session.
     locks: usize,
@@ -55,7 +54,6 @@ impl InFlight {
         self.remove_if_idle(session);
     }
 
-    /// Returns how many sessions are being resumed.
     pub fn count_resumes(&self, now: u64) -> usize {
         self.0.keys().filter(|session| self.expects_reactivation(session, now)).count()
     }

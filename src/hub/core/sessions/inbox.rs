@@ -60,8 +60,7 @@ fn count_items(summary: &SessionSummary) -> usize {
 }
 
 impl Cache {
-    /// Returns a page of the inbox as JSON, of the committed sessions. If memory lacks a part of the page, returns what must be read.
-    /// `read`: the items that were read before.
+    /// Returns a page of the committed inbox as JSON, or what must be read for it. `read`: the items that were read before.
     pub fn inbox_page(
         &mut self,
         request: &InboxRequest,

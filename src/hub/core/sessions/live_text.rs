@@ -14,18 +14,15 @@ use crate::wire::cli::{MAX_DELTA_TEXT_BYTES, MessageDelta};
 pub const MAX_DELTAS_PER_SECOND: usize = 50;
 /// How many messages of a session have live text at a time.
 pub const MAX_LIVE_MESSAGES: usize = 8;
-/// The longest live text of a message that is kept for web clients that connect, in bytes. The beginning of a longer text is
-/// dropped.
+/// The longest kept text of a message, in bytes. The beginning of a longer text is dropped.
 pub const MAX_LIVE_TEXT_BYTES: usize = 128 * 1024;
 const _: () = assert!(MAX_DELTA_TEXT_BYTES <= MAX_LIVE_TEXT_BYTES);
-/// How long a text without deltas is shown to web clients that connect, in milliseconds. A session without deltas counts in
-/// `MAX_LIVE_SESSIONS` for the same time.
+/// How long a text without deltas is shown to new web clients, and counts in `MAX_LIVE_SESSIONS`, in milliseconds.
 pub const LIVE_TEXT_RETENTION_MS: u64 = 30_000;
 
 /// How many bytes of delta text of a session are sent in a second. Further deltas are dropped.
 const MAX_DELTA_BYTES_PER_SECOND: usize = 128 * 1024;
-/// How many deltas a namespace sends to web clients in a second, counted for each client. Limited because all namespaces of an
-/// isolate share a thread.
+/// How many deltas a namespace sends in a second, counted for each web client: the namespaces of an isolate share a thread.
 const MAX_SENT_DELTAS_PER_SECOND: usize = 2_000;
 /// How many bytes of delta text a namespace sends to web clients in a second, counted for each client.
 const MAX_SENT_DELTA_BYTES_PER_SECOND: usize = 4 * 1024 * 1024;

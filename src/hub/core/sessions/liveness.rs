@@ -7,12 +7,14 @@
 //!
 //! The pending permission requests of an inactive session have a deadline, too. If its CLI does not reconnect within
 //! [`KEEP_REQUESTS_MS`], the requests are canceled.
+//!
+//! [`Reminders`] limit the rate of the events that repeat an unchanged presence to web clients.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use crate::hub::core::peers::rpc::{RECONNECT_GRACE_MS, RESTART_GRACE_MS};
-use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
+use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 /// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL.md "States of a session").
@@ -178,8 +180,7 @@ impl Liveness {
         self.get(owner).map_or(0, |deadline| deadline.active_at)
     }
 
-    /// Records that a CLI has ended the session. The session ends when its deadline passes, unless activity moves the deadline.
-    /// Returns whether storage must be updated.
+    /// Records that a CLI has ended the session, which ends at its deadline, unless activity moves that. Returns whether to update storage.
     pub fn request_end(&mut self, owner: &Owner) -> bool {
         let Some(deadline) = self.pending.get_mut(owner) else { return false };
         let last_known_at = if deadline.active_at == 0 { deadline.started_at } else { deadline.active_at };
@@ -294,6 +295,26 @@ fn next_change_at(owner: &Owner, deadline: &Deadline) -> u64 {
     publishes_disconnect_at(owner, deadline).map_or(expires_at, |at| at.min(expires_at))
 }
 
+/// The most reminders that are sent per millisecond, counted once for each web client that receives them.
+const REMINDERS_PER_MS: u64 = 5;
+
+/// The rate limit of the reminders of all sessions of a namespace.
+#[derive(Debug, Default)]
+pub struct Reminders {
+    next_at: u64,
+}
+
+impl Reminders {
+    pub fn is_allowed(&self, now: u64) -> bool {
+        // If the clock was set back, a time that was computed before is too far in the future.
+        now >= self.next_at || self.next_at > now + PRESENCE_INTERVAL_MS
+    }
+
+    pub fn record(&mut self, web_clients: usize, now: u64) {
+        self.next_at = now + web_clients as u64 / REMINDERS_PER_MS;
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -315,5 +336,17 @@ mod tests {
             (19_000, 0, true, "9000".into()),
             "after a restart, CLIs have 10 s to reconnect"
         );
+    }
+
+    #[test]
+    fn the_pause_between_reminders_grows_with_the_number_of_web_clients() {
+        let mut reminders = Reminders::default();
+        reminders.record(4, 1_000);
+        assert!(reminders.is_allowed(1_000));
+        reminders.record(200, 1_000);
+        assert!(!reminders.is_allowed(1_039));
+        assert!(reminders.is_allowed(1_040));
+        reminders.record(200, 3_600_000);
+        assert!(reminders.is_allowed(1_000), "the clock went back");
     }
 }

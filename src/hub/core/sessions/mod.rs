@@ -9,6 +9,5 @@ pub mod in_flight;
 pub mod inbox;
 pub mod live_text;
 pub mod liveness;
-pub mod reminders;
 pub mod session_list;
 pub mod tags;

@@ -63,8 +63,7 @@ impl ListRequest {
     }
 }
 
-/// The summaries of the sessions whose full state is not in memory. The sessions are read from the database in the order of their
-/// tags.
+/// The summaries of the sessions whose full state is not in memory, read from the database in the order of their tags.
 #[derive(Debug, Default)]
 pub struct SessionList {
     summaries: HashMap<String, SessionSummary>,
@@ -89,8 +88,7 @@ impl SessionList {
         (self.last_tag, self.is_complete) = (last_tag, is_complete);
     }
 
-    /// While the result exists, [`shrink`](Self::shrink) drops no JSON. A caller that then inserts JSON must reserve memory for the
-    /// JSON first.
+    /// While the result exists, [`shrink`](Self::shrink) drops no JSON. A caller that then inserts JSON must reserve memory first.
     pub fn keep_json(&self) -> Arc<()> {
         Arc::clone(&self.readers)
     }
@@ -119,8 +117,7 @@ impl SessionList {
         }
     }
 
-    /// Drops the JSON of all summaries if it has more than `max_bytes`, or if `max_bytes` is 0. Does nothing while a request needs the
-    /// JSON. The JSON can be read again.
+    /// Drops the JSON of all summaries if it has more than `max_bytes`, or `max_bytes` is 0, and no request needs it. It can be read again.
     pub fn shrink(&mut self, max_bytes: usize) {
         if (self.json_bytes > max_bytes || max_bytes == 0) && Arc::strong_count(&self.readers) == 1 {
             self.summaries.values_mut().for_each(|summary| summary.json = None);
@@ -132,7 +129,6 @@ impl SessionList {
         self.summaries.iter().map(|(id, summary)| (id.as_str(), summary))
     }
 
-    /// Returns the estimated memory, in bytes.
     pub fn bytes(&self) -> usize {
         self.bytes_without_json() + self.json_bytes
     }
