@@ -7,11 +7,11 @@ import { cpus } from 'node:os';
 
 import { withTimeout } from '../scripts/lib/await.mjs';
 import { UsageError } from '../scripts/lib/errors.mjs';
-import { formatComparisons, joinPasses, makeComparison } from './lib/comparison.mjs';
-import { hubWorker, SECRET } from './lib/hub.mjs';
+import * as comparison from './lib/comparison.mjs';
+import { hubWorker } from './lib/hub.mjs';
 import { readOptions } from './lib/options.mjs';
 import { versionOf } from './lib/packages.mjs';
-import { formatRows, formatTable, makeRow } from './lib/report.mjs';
+import * as report from './lib/report.mjs';
 import { startFresh } from './lib/runtime.mjs';
 import { loadScenario } from './lib/scenarios.mjs';
 import { makeServer } from './lib/servers.mjs';
@@ -38,7 +38,7 @@ async function runOnce({ run, startsRuntimes = false }, { workers, quick, schedu
     for (const { name, kind, build } of startsRuntimes ? [] : workers) {
       const { url, pid, stop } = await startFresh(kind, build);
       started.push(stop);
-      servers.push(makeServer({ name, kind, url, pid, secret: SECRET }));
+      servers.push(makeServer({ name, kind, url, pid }));
       await servers.at(-1).signIn('bench');
     }
     await withTimeout(run({ workers, servers, quick, schedule, ...listeners }), 'the end of the scenario', TIMEOUT_MS);
@@ -47,11 +47,10 @@ async function runOnce({ run, startsRuntimes = false }, { workers, quick, schedu
   }
 }
 
-/** Runs one scenario. Returns its rows in the order of their declaration, its own tables, its notes and its problems. */
+/** Runs one scenario. Returns the cells of its rows in the order of their declaration, its own tables, and its problems. */
 async function measure(name, options) {
   const scenario = await loadScenario(name);
   const passes = new Map(scenario.rows.map(({ id }) => [id, []]));
-  const notes = [];
   const tables = [];
   const problems = [];
   const reportProblem = (text, stack) => {
@@ -69,7 +68,6 @@ async function measure(name, options) {
         { ...options, workers },
         {
           report: (id, figures) => passes.get(id).push(figures),
-          addNote: (text) => notes.push(`${name}: ${text}`),
           addTable: (title, table) => tables.push({ title, ...table }),
           reportProblem,
         },
@@ -81,18 +79,9 @@ async function measure(name, options) {
   log(`${name} took ${((performance.now() - start) / 1000).toFixed(1)} s`);
   const measured = scenario.rows.filter(({ id }) => passes.get(id).length > 0);
   const rows = measured.map((row) =>
-    options.compared ? makeComparison(row, joinPasses(passes.get(row.id))) : makeRow(row, passes.get(row.id)[0]),
+    options.compared ? comparison.cellsOf(row, comparison.joinPasses(passes.get(row.id))) : report.cellsOf(row, passes.get(row.id)[0]),
   );
-  return { rows, tables, notes, problems };
-}
-
-function print({ machine, compared, rows, tables, notes, problems }) {
-  console.log(`${machine}\n`);
-  if (compared) console.log(`A: ${compared[0]}\nB: ${compared[1]}\n`);
-  console.log(compared ? formatComparisons(rows) : formatRows(rows));
-  for (const table of tables) console.log(`\n${table.title}:\n\n${formatTable(table)}`);
-  if (notes.length > 0) console.log(`\n${notes.map((note) => `- ${note}`).join('\n')}`);
-  if (problems.length > 0) console.log(`\nProblems:\n${problems.map((text) => `- ${text}`).join('\n')}`);
+  return { rows, tables, problems };
 }
 
 async function main() {
@@ -106,17 +95,13 @@ async function main() {
   const measured = [];
   for (const name of names) measured.push(await measure(name, options));
   const join = (key) => measured.flatMap((part) => part[key]);
-  const result = {
-    machine: describeMachine(),
-    compared,
-    rows: join('rows'),
-    tables: join('tables'),
-    notes: join('notes'),
-    problems: join('problems'),
-  };
-  if (options.json) console.log(JSON.stringify(result, null, 2));
-  else print(result);
-  return result.problems.length === 0 ? 0 : 1;
+  const problems = join('problems');
+  console.log(`${describeMachine()}\n`);
+  if (compared) console.log(`A: ${compared[0]}\nB: ${compared[1]}\n`);
+  console.log(report.formatTable({ headings: (compared ? comparison : report).HEADINGS, lines: join('rows') }));
+  for (const table of join('tables')) console.log(`\n${table.title}:\n\n${report.formatTable(table)}`);
+  if (problems.length > 0) console.log(`\nProblems:\n${problems.map((text) => `- ${text}`).join('\n')}`);
+  return problems.length === 0 ? 0 : 1;
 }
 
 try {

@@ -2,7 +2,7 @@
 
 import { median } from '../../scripts/lib/statistics.mjs';
 import { ratioOf } from './ratio.mjs';
-import { FIGURES, formatFigures, formatTable } from './report.mjs';
+import { FIGURES, formatFigures } from './report.mjs';
 
 /**
  * Joins the figures of several passes: keeps all slices, and replaces each of the other figures by its median over the passes.
@@ -17,25 +17,6 @@ export function joinPasses(passes) {
   return Object.fromEntries(Object.keys(passes[0]).map((server) => [server, join(passes.map((pass) => pass[server]))]));
 }
 
-/**
- * Makes one row of the result, from the declared row and the figures of the floor and of the builds A and B.
- * @param {{id: string, work: string, mainFigure: string}} row
- * @param {Record<string, any>} figures
- */
-export function makeComparison({ id, work, mainFigure }, { floor, A, B }) {
-  const compareKey = (key) => ratioOf({ of: B.slices, to: A.slices }, key);
-  return {
-    id,
-    work,
-    mainFigure,
-    floor,
-    A,
-    B,
-    ratio: compareKey(mainFigure),
-    cpuRatio: compareKey('cpuMs'),
-  };
-}
-
 function formatRatio(ratio) {
   if (ratio === null) return '';
   const [low, high] = ratio.spread.map((bound) => bound.toFixed(2));
@@ -48,20 +29,20 @@ function formatCpu({ cpuMs, slices }, floor) {
   return `${FIGURES.cpuMs(cpuMs)}, ${ratioOf({ of: slices, to: floor.slices }, 'cpuMs').median.toFixed(2)} x floor`;
 }
 
-const HEADINGS = ['work', 'A', 'B', 'B / A', 'floor', 'CPU A', 'CPU B', 'CPU B / A', 'CPU floor'];
+export const HEADINGS = ['work', 'A', 'B', 'B / A', 'floor', 'CPU A', 'CPU B', 'CPU B / A', 'CPU floor'];
 
-const cellsOf = ({ work, mainFigure, floor, A, B, ratio, cpuRatio }) => [
-  work,
-  formatFigures(A, mainFigure),
-  formatFigures(B, mainFigure),
-  formatRatio(ratio),
-  formatFigures(floor, mainFigure),
-  formatCpu(A, floor),
-  formatCpu(B, floor),
-  formatRatio(cpuRatio),
-  Number.isFinite(floor.cpuMs) ? FIGURES.cpuMs(floor.cpuMs) : '',
-];
-
-export function formatComparisons(rows) {
-  return formatTable({ headings: HEADINGS, lines: rows.map(cellsOf) });
+/** Returns the cells of a declared row with the figures of the floor and of the builds A and B. */
+export function cellsOf({ work, mainFigure }, { floor, A, B }) {
+  const compareKey = (key) => formatRatio(ratioOf({ of: B.slices, to: A.slices }, key));
+  return [
+    work,
+    formatFigures(A, mainFigure),
+    formatFigures(B, mainFigure),
+    compareKey(mainFigure),
+    formatFigures(floor, mainFigure),
+    formatCpu(A, floor),
+    formatCpu(B, floor),
+    compareKey('cpuMs'),
+    Number.isFinite(floor.cpuMs) ? FIGURES.cpuMs(floor.cpuMs) : '',
+  ];
 }

@@ -56,15 +56,9 @@ export class Connection {
   }
 }
 
-/**
- * Sends one request on a new connection. Rejects if the status is not 2xx.
- * @param {string} base
- * @param {string} method
- * @param {string} path
- * @param {unknown} [body]
- */
-export async function sendOnce(base, method, path, body) {
-  const connection = new Connection(base);
+/** Sends one request on a new connection. Rejects if the status is not 2xx. */
+export async function sendOnce(base, method, path, body = undefined, headers = {}) {
+  const connection = new Connection(base, headers);
   try {
     const options = body === undefined ? { method, path } : connection.withBody(method, path, body);
     return expectOk(await connection.send(options), `${method} ${path}`);

@@ -67,12 +67,12 @@ export function findStorageErrors(messages, acks) {
   const errors = [];
   if (messages === null) return errors;
   if (messages.length !== acks.length) errors.push(`${acks.length} messages were acknowledged, ${messages.length} are stored`);
-  const gap = messages.findIndex(({ seq }, index) => seq !== index + 1);
-  if (gap !== -1) errors.push(`seqs have a gap: message ${gap + 1} has seq ${messages[gap].seq}`);
-  const misplaced = messages.findIndex(({ content }, index) => messageIndex(content) !== index);
-  if (misplaced !== -1)
-    errors.push(`messages are out of order: message ${messageIndex(messages[misplaced].content)} is at index ${misplaced}`);
-  const wrongId = messages.findIndex(({ id }, index) => id !== acks[index]?.id);
-  if (wrongId !== -1) errors.push(`the ack of message ${wrongId} has another id than the stored message`);
+  const wrong = messages.findIndex(
+    ({ seq, content, id }, index) => seq !== index + 1 || messageIndex(content) !== index || id !== acks[index]?.id,
+  );
+  if (wrong !== -1) {
+    const { seq, content, id } = messages[wrong];
+    errors.push(`message ${wrong} is stored with seq ${seq}, index ${messageIndex(content)} and id ${id}; its ack has ${acks[wrong]?.id}`);
+  }
   return errors;
 }

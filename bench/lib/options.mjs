@@ -11,6 +11,11 @@ import { SCENARIOS } from './scenarios.mjs';
 /** The scenarios of the commands without `--only`. */
 const COMMANDS = { load: ['load', 'tenants', 'long-session'], cost: ['cost'] };
 
+const MAX_PASSES = 1000;
+
+const COMMON_HELP = `  --quick        short runs, for a first impression
+  --help         this text`;
+
 const BENCH_USAGE = `Usage: npm run bench -- [options]
        npm run bench -- --compare [options] BUILD_A BUILD_B
 
@@ -19,27 +24,22 @@ measures two builds in turns, and prints the ratios of their figures with the sp
 noise.
 
   --only NAMES   comma-separated scenarios: ${SCENARIOS.all.join(', ')}
-                 (default: ${SCENARIOS.compared.join(', ')}, which are those of --compare)`;
-
-const COMMON_HELP = `  --quick        short runs, for a first impression
-  --json         print the result as JSON instead of a table
-  --help         this text`;
-
-function usageOf(command) {
-  if (command === 'bench') return `${BENCH_USAGE}\n${COMMON_HELP}`;
-  return `Usage: npm run ${command} -- [options]
-
-Runs the scenarios ${COMMANDS[command].join(', ')} of \`npm run bench\`. Takes about five minutes.
-
+                 (default: ${SCENARIOS.compared.join(', ')}, which are those of --compare)
+  --passes N     with --compare: how often each scenario runs, with new processes (default: 3, with --quick 1);
+                 more passes show smaller differences
 ${COMMON_HELP}`;
-}
+
+const usageOf = (command) =>
+  command === 'bench'
+    ? BENCH_USAGE
+    : `Usage: npm run ${command} -- [--quick]\n\nRuns the scenarios ${COMMANDS[command].join(', ')} of \`npm run bench\`.\n\n${COMMON_HELP}`;
 
 /** @satisfies {import('node:util').ParseArgsOptionsConfig} */
 const OPTIONS = {
   only: { type: 'string' },
   compare: { type: 'boolean', default: false },
+  passes: { type: 'string' },
   quick: { type: 'boolean', default: false },
-  json: { type: 'boolean', default: false },
 };
 
 /**
@@ -51,25 +51,29 @@ const OPTIONS = {
 export function readOptions(args) {
   const command = Object.hasOwn(COMMANDS, args[0]) ? args[0] : 'bench';
   const usage = usageOf(command);
-  const { words, ...values } = parseCommandLine(command === 'bench' ? args : args.slice(1), usage, OPTIONS, { words: true });
-  if (!values.compare && words.length > 0) throw new UsageError(`Unexpected argument '${words[0]}'. Only --compare has arguments.`, usage);
-  if (values.compare && words.length !== 2) throw new UsageError(`--compare needs two folders with builds, not ${words.length}.`, usage);
-  const possible = values.compare ? SCENARIOS.compared : SCENARIOS.all;
-  const defaults = COMMANDS[command] ?? SCENARIOS.compared;
-  const chosen = values.only?.split(',').map((name) => name.trim()) ?? defaults;
+  const commandArgs = command === 'bench' ? args : args.slice(1);
+  const { words, only, compare, passes, quick } = parseCommandLine(commandArgs, usage, OPTIONS, { words: true });
+  if (!compare && words.length > 0) throw new UsageError(`Unexpected argument '${words[0]}'. Only --compare has arguments.`, usage);
+  if (compare && words.length !== 2) throw new UsageError(`--compare needs two folders with builds, not ${words.length}.`, usage);
+  if (!compare && passes !== undefined) throw new UsageError('--passes needs --compare.', usage);
+  if (passes !== undefined && !(/^[1-9]\d*$/.test(passes) && Number(passes) <= MAX_PASSES))
+    throw new UsageError(`--passes must be a whole number from 1 to ${MAX_PASSES}, not '${passes}'.`, usage);
+  const possible = compare ? SCENARIOS.compared : SCENARIOS.all;
+  const chosen = only?.split(',').map((name) => name.trim()) ?? COMMANDS[command] ?? SCENARIOS.compared;
   const unknown = chosen.filter((name) => !SCENARIOS.all.includes(name));
   if (unknown.length > 0) throw new UsageError(`--only: there is no scenario ${unknown.join(', ')}.`, usage);
   const notComparable = chosen.filter((name) => !possible.includes(name));
   if (notComparable.length > 0) throw new UsageError(`--compare cannot run ${notComparable.join(', ')}.`, usage);
-  const compared = values.compare ? words.map((folder) => resolve(folder)) : null;
+  const compared = compare ? words.map((folder) => resolve(folder)) : null;
   const hubs = compared?.map((build, index) => ({ name: 'AB'[index], kind: 'hub', build })) ?? [
     { name: 'hub', kind: 'hub', build: BUILD_DIR },
   ];
+  const schedule = scheduleOf({ quick, compares: compare });
   return {
-    ...values,
+    quick,
     names: possible.filter((name) => chosen.includes(name)),
     compared,
-    schedule: scheduleOf({ quick: values.quick, compares: values.compare }),
+    schedule: passes === undefined ? schedule : { ...schedule, passes: Number(passes) },
     workers: [{ name: 'floor', kind: 'floor', build: undefined }, ...hubs],
   };
 }

@@ -32,11 +32,8 @@ export const PRICES = {
   logEvents: { title: 'log events', included: 20 * MILLION, price: 0.6, per: MILLION, source: LOGS },
 };
 
-/** The price of a GB stored in D1 for a month. The plan includes 5 GB. */
-export const D1_GB_MONTH = { included: 5, price: 0.75, source: D1 };
-
-/** The largest database, in GB. Source: https://developers.cloudflare.com/d1/platform/limits/ */
-export const D1_MAX_GB = 10;
+/** The price of a GB stored in D1 for a month. The plan includes 5 GB. Source: the page of `D1`. */
+export const D1_GB_MONTH_PRICE = 0.75;
 
 /** How many WebSocket messages to an object count as one request. Source: the page of `OBJECTS`. */
 export const MESSAGES_PER_REQUEST = 20;
@@ -62,11 +59,4 @@ export function marginalPrice(amounts) {
 export function accountBill(amounts, count) {
   const excess = Object.entries(amounts).map(([item, amount]) => [item, Math.max(0, amount * count - PRICES[item].included)]);
   return PLAN_PRICE + marginalPrice(Object.fromEntries(excess));
-}
-
-/** Returns how many namespaces fit into the included amounts of the plan, and the item that would be exceeded first. */
-export function namespacesInPlan(amounts) {
-  const used = Object.entries(amounts).filter(([, amount]) => amount > 0);
-  const limits = used.map(([item, amount]) => ({ item, count: Math.floor(PRICES[item].included / amount) }));
-  return limits.reduce((first, limit) => (limit.count < first.count ? limit : first));
 }

@@ -1,4 +1,4 @@
-/** Makes the rows of the result, with the ratios to the floor and the verdicts on the targets. Formats the rows as a table. */
+/** Formats the result as a table: the figures of hub and floor, their ratios, and the verdicts on the targets. */
 
 import { ratioOf } from './ratio.mjs';
 
@@ -38,60 +38,41 @@ const cpuRatioToFloor = (hub, floor) =>
   ratioToFloor(hub, floor, 'cpuMs');
 
 /**
- * Returns the text of a target, and whether a value meets it; null without a value.
- * @param {{of: string, most?: number, least?: number, unit?: string}} target
+ * Formats a target, and whether a value meets it.
+ * @param {{of: string, most?: number, least?: number, unit?: string} | undefined} target `of`: `ratio` for a target of the ratio to the floor
  */
-function verdictOf({ of, most, least, unit = '' }, value) {
+function formatVerdict(target, value) {
+  if (!target) return ['', ''];
+  const { of, most, least, unit = '' } = target;
   const [sign, limit, isMet] = most === undefined ? ['>', least, value > least] : ['<=', most, value <= most];
   const text = `${sign} ${limit.toLocaleString('en-US')}${of === 'ratio' ? ' x floor' : unit}`;
-  return { text, met: Number.isFinite(value) ? isMet : null };
+  return [text, !Number.isFinite(value) ? '' : isMet ? 'met' : 'missed'];
 }
 
-/**
- * Makes one row of the result: the declared row with the figures of floor and hub, and:
- * - `ratio`: the main figure of the hub, divided by the main figure of the floor
- * - `target` `{text, met}`: null without a target; `met` is null without a figure
- * - `cpuRatio`: the CPU time of a request of the hub, divided by the CPU time of a request of the floor
- * - `cpuTarget`: the verdict on the declared `maxCpuRatio`
- * @param {Record<string, any>} row
- * @param {Record<string, any>} figures
- */
-export function makeRow({ id, work, mainFigure, target, maxCpuRatio }, { floor = null, hub = null }) {
-  const ratio = ratioToFloor(hub, floor, mainFigure);
-  const cpuRatio = cpuRatioToFloor(hub, floor);
-  return {
-    id,
-    work,
-    mainFigure,
-    hub,
-    floor,
-    ratio,
-    target: target ? verdictOf(target, target.of === 'ratio' ? ratio : hub?.[mainFigure]) : null,
-    cpuRatio,
-    cpuTarget: maxCpuRatio ? verdictOf({ of: 'ratio', most: maxCpuRatio }, cpuRatio) : null,
-  };
-}
+export const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'CPU hub', 'CPU floor', 'CPU hub / floor', 'target', ''];
 
-const HEADINGS = ['work', 'hub', 'floor', 'hub / floor', 'target', '', 'CPU hub', 'CPU floor', 'CPU hub / floor', 'target', ''];
-
-const formatVerdict = (target) => [target?.text ?? '', target?.met === true ? 'met' : target?.met === false ? 'missed' : ''];
 const formatCpu = (figures) => (Number.isFinite(figures?.cpuMs) ? FIGURES.cpuMs(figures.cpuMs) : '');
 const formatRatio = (ratio) => (ratio === null ? '' : ratio.toFixed(2));
 
-/** Formats the rows of a result as a table. */
-export function formatRows(rows) {
-  const lines = rows.map(({ work, mainFigure, hub, floor, ratio, target, cpuRatio, cpuTarget }) => [
+/**
+ * Returns the cells of a declared row with the figures of floor and hub.
+ * @param {Record<string, any>} row
+ * @param {Record<string, any>} figures
+ */
+export function cellsOf({ work, mainFigure, target, maxCpuRatio }, { floor, hub }) {
+  const ratio = ratioToFloor(hub, floor, mainFigure);
+  const cpuRatio = cpuRatioToFloor(hub, floor);
+  return [
     work,
     formatFigures(hub, mainFigure),
     formatFigures(floor, mainFigure),
     formatRatio(ratio),
-    ...formatVerdict(target),
+    ...formatVerdict(target, target?.of === 'ratio' ? ratio : hub?.[mainFigure]),
     formatCpu(hub),
     formatCpu(floor),
     formatRatio(cpuRatio),
-    ...formatVerdict(cpuTarget),
-  ]);
-  return formatTable({ headings: HEADINGS, lines });
+    ...formatVerdict(maxCpuRatio && { of: 'ratio', most: maxCpuRatio }, cpuRatio),
+  ];
 }
 
 /** Formats a Markdown table with aligned columns. @param {{headings: string[], lines: string[][]}} table */

@@ -62,7 +62,8 @@ export async function startFresh(kind, build) {
     // Log lines of sampled requests would stand in the table.
     handleRuntimeStdio: (output, errors) => {
       output.resume();
-      errors.pipe(process.stderr);
+      // Not a pipe: each pipe adds listeners to the standard error of this process.
+      errors.on('data', (chunk) => process.stderr.write(chunk));
     },
     workers: [{ ...worker(build), unsafeDirectSockets: [{ host: '127.0.0.1', port: 0 }] }],
   });

@@ -5,6 +5,7 @@
 
 import { eventually } from '../../scripts/lib/await.mjs';
 import { Connection, expectOk, sendOnce } from './http.mjs';
+import { SECRET } from './hub.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { loadPackage } from './packages.mjs';
 
@@ -42,7 +43,7 @@ function sessionBody(tag) {
   };
 }
 
-/** @typedef {{name: string, kind: string, url: string, pid: number, secret?: string}} Description `kind`: `floor` or `hub` */
+/** @typedef {{name: string, kind: string, url: string, pid: number}} Description `kind`: `floor` or `hub` */
 
 class Server {
   /** @param {Description} description */
@@ -87,7 +88,7 @@ class Floor extends Server {
   paths(session) {
     return {
       diff: '/rpc?path=small.txt',
-      file: (kilobytes) => `/rpc?path=${kilobytes}.bin`,
+      file: '/rpc?path=large.bin',
       messages: '/messages',
       events: `/events?sessionId=${session.id}`,
       page: (beforeSeq) => `/page?beforeSeq=${beforeSeq}`,
@@ -104,15 +105,9 @@ class Floor extends Server {
 export class Hub extends Server {
   kind = 'hub';
 
-  /** @param {Description} description */
-  constructor(description) {
-    super(description);
-    this.secret = description.secret;
-  }
-
   /** Signs in to a namespace with its access token. Stores the JWT for web clients. */
   async signIn(namespace) {
-    this.token = `${this.secret}:${namespace}`;
+    this.token = `${SECRET}:${namespace}`;
     this.jwt = (await sendOnce(this.url, 'POST', '/api/auth', { accessToken: this.token })).json().token;
   }
 
@@ -145,6 +140,11 @@ export class Hub extends Server {
     return connectSocket(this.url, { token: this.token, sessionId });
   }
 
+  /** Sends one request. Resolves to the JSON of the response. Rejects if the status is not 2xx. */
+  async request(method, path, body) {
+    return (await sendOnce(this.url, method, path, body, { Authorization: `Bearer ${this.jwt}` })).json();
+  }
+
   /** Polls a path until `check` accepts its response. */
   async #poll(what, path, check) {
     const connection = this.newConnection();
@@ -168,7 +168,7 @@ export class Hub extends Server {
     const base = `/api/sessions/${session.id}`;
     return {
       diff: `${base}/git-diff-file?path=small.txt`,
-      file: (kilobytes) => `${base}/file?path=${kilobytes}.bin`,
+      file: `${base}/file?path=large.bin`,
       messages: `${base}/messages`,
       events: `/api/events?sessionId=${session.id}`,
       page: (beforeSeq) => `${base}/messages?limit=50&beforeSeq=${beforeSeq}`,
@@ -177,15 +177,13 @@ export class Hub extends Server {
 
   /** Reads all messages of a session in ascending order. */
   async readAllMessages(session) {
-    const connection = this.newConnection();
     const messages = [];
     for (;;) {
       const path = `${this.paths(session).messages}?limit=200&afterSeq=${messages.at(-1)?.seq ?? 0}`;
-      const page = expectOk(await connection.send(connection.get(path)), 'GET messages').json().messages;
-      if (page.length === 0) break;
-      messages.push(...page);
+      const page = await this.request('GET', path);
+      if (page.messages.length === 0) break;
+      messages.push(...page.messages);
     }
-    connection.close();
     return messages;
   }
 }

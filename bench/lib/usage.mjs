@@ -5,10 +5,10 @@ import { readWranglerToml } from '../../scripts/lib/worker-settings.mjs';
 import { MESSAGES_PER_REQUEST, OBJECT_GB } from './prices.mjs';
 
 /** The assumed duration of a request to D1 on the platform, in milliseconds, for an object near its database. */
-export const D1_ROUND_TRIP_MS = 30;
+const D1_ROUND_TRIP_MS = 30;
 /** The assumed CPU times of a request in the worker, and of a frame that passes through the worker, in milliseconds. */
-export const REQUEST_CPU_MS = 2;
-export const FRAME_CPU_MS = 0.1;
+const REQUEST_CPU_MS = 2;
+const FRAME_CPU_MS = 0.1;
 
 /** Whether the deployed worker logs each of its invocations. */
 const hasInvocationLogs = () => readWranglerToml().observability.logs.invocation_logs !== false;

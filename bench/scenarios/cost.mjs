@@ -6,10 +6,8 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { eventually } from '../../scripts/lib/await.mjs';
-import { monthTable, partsTable, planNotes } from '../lib/cost-report.mjs';
-import { expectOk } from '../lib/http.mjs';
-import { SECRET } from '../lib/hub.mjs';
-import { marginalPrice } from '../lib/prices.mjs';
+import { monthTable, partsTable } from '../lib/cost-report.mjs';
+import { D1_GB_MONTH_PRICE, PRICES_READ_ON, accountBill, marginalPrice } from '../lib/prices.mjs';
 import { startFresh } from '../lib/runtime.mjs';
 import { Hub } from '../lib/servers.mjs';
 import { subscribe, subscribeSocket } from '../lib/subscriber.mjs';
@@ -34,14 +32,20 @@ const TURNS_PER_HOUR = 6;
 const LOG_FILLING_MESSAGES = 1_300;
 /** How many messages are sent to count the usage of a message. A multiple of 250, because the event log drops its oldest events 250 at a time. */
 const COUNTED_MESSAGES = 1_000;
+/** The numbers of namespaces for which the bill of an account is computed. */
+const ACCOUNTS = [20, 50];
 
 export const rows = [
   { id: 'message-rows', work: 'D1 rows written for a message', mainFigure: 'count', target: { of: 'hub', most: 3 } },
   { id: 'local-id-rows', work: 'D1 rows written for a message with a local id', mainFigure: 'count', target: { of: 'hub', most: 4 } },
   { id: 'idle-round-trips', work: 'requests to D1 in a minute of idle clients', mainFigure: 'count', target: { of: 'hub', most: 0 } },
   { id: 'cost-work', work: 'a month: messages and keep-alives', mainFigure: 'dollars', target: { of: 'hub', most: 1 } },
+  { id: 'cost-local-ids', work: 'the same, each message with a local id', mainFigure: 'dollars' },
   { id: 'cost-all', work: 'a month: everything', mainFigure: 'dollars' },
   { id: 'cost-idle', work: 'a month of the same clients, connected but idle', mainFigure: 'dollars' },
+  ...ACCOUNTS.map((count) => ({ id: `bill-${count}`, work: `bill of an account with ${count} such namespaces`, mainFigure: 'dollars' })),
+  { id: 'storage', work: 'growth of the database in a month', mainFigure: 'megabytes' },
+  { id: 'cost-storage', work: 'storage of a month, in each later month', mainFigure: 'dollars' },
 ];
 
 /**
@@ -68,7 +72,7 @@ class Day {
   constructor(runtime, namespace) {
     this.runtime = runtime;
     this.namespace = namespace;
-    this.hub = new Hub({ ...runtime, secret: SECRET });
+    this.hub = new Hub(runtime);
   }
 
   /** Runs `work`. Resolves to what it used. */
@@ -78,14 +82,6 @@ class Day {
     // Includes commits that follow an acknowledgement or a response.
     await sleep(500);
     return subtract(await readUsage(this.runtime, this.namespace), before);
-  }
-
-  async request(method, path, body) {
-    const connection = this.hub.newConnection();
-    const request = body === undefined ? connection.get(path) : connection.withBody(method, path, body);
-    const response = expectOk(await connection.send(request), `${method} ${path}`);
-    connection.close();
-    return response.json();
   }
 
   /** Signs in web client `n`, and opens its event channel. The channel resumes after the last event. */
@@ -147,20 +143,20 @@ class Day {
   async runTurn(agent) {
     const { session, socket } = agent;
     const path = `/api/sessions/${session.id}`;
-    await this.request('POST', `${path}/messages`, { text: 'continue with the next step', localId: crypto.randomUUID() });
+    await this.hub.request('POST', `${path}/messages`, { text: 'continue with the next step', localId: crypto.randomUUID() });
     await this.keepAlive(agent, true);
     const requests = { [crypto.randomUUID()]: { tool: 'shell', arguments: { command: 'ls -l' } } };
     const update = { sid: session.id, expectedVersion: agent.stateVersion, agentState: { requests } };
     const { version } = await socket.emitWithAck('update-state', update);
-    await this.request('POST', `${path}/permissions/${Object.keys(requests)[0]}/approve`, {});
-    const isStored = async () => (agent.stateVersion = (await this.request('GET', path)).session.agentStateVersion) > version;
+    await this.hub.request('POST', `${path}/permissions/${Object.keys(requests)[0]}/approve`, {});
+    const isStored = async () => (agent.stateVersion = (await this.hub.request('GET', path)).session.agentStateVersion) > version;
     await eventually(isStored, 'the stored approval');
     await this.keepAlive(agent, false);
   }
 
   async openPage({ session }) {
-    await this.request('GET', `/api/sessions/${session.id}`);
-    await this.request('GET', `/api/sessions/${session.id}/messages?limit=50`);
+    await this.hub.request('GET', `/api/sessions/${session.id}`);
+    await this.hub.request('GET', `/api/sessions/${session.id}/messages?limit=50`);
   }
 
   /** Ends the sessions, and disconnects all clients. */
@@ -173,7 +169,7 @@ class Day {
   }
 }
 
-export async function run({ workers, quick, report, addNote, addTable }) {
+export async function run({ workers, quick, report, addTable }) {
   const minutes = quick ? 1 : 3;
   const runtime = await startFresh('counting', workers.find(({ kind }) => kind === 'hub').build);
   try {
@@ -199,20 +195,23 @@ export async function run({ workers, quick, report, addNote, addTable }) {
     const parts = Object.entries(PARTS).map(([id, part]) => ({ ...part, once: counted[id], month: scale(counted[id], part.times) }));
     const sum = (chosen) => billedAmounts(chosen.map(({ month }) => month).reduce(add));
     const [work, all] = [sum(parts.filter((part) => part.isWork)), sum(parts.filter((part) => !part.isIdle))];
+    const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
+    const databaseBytes = counted.message.databaseBytes * PARTS.message.times;
     report('message-rows', { hub: { count: Number(counted.message.d1RowsWritten.toFixed(1)) } });
     report('local-id-rows', { hub: { count: Number(withLocalId.d1RowsWritten.toFixed(1)) } });
     report('idle-round-trips', { hub: { count: counted.idle.objectRoundTrips } });
     report('cost-work', { hub: { dollars: marginalPrice(work) } });
+    report('cost-local-ids', { hub: { dollars: marginalPrice(work) + marginalPrice({ d1RowsWritten: localIdRows }) } });
     report('cost-all', { hub: { dollars: marginalPrice(all) } });
     report('cost-idle', { hub: { dollars: marginalPrice(sum(parts.filter((part) => part.isIdle))) } });
+    for (const count of ACCOUNTS) report(`bill-${count}`, { hub: { dollars: accountBill(all, count) } });
+    report('storage', { hub: { megabytes: databaseBytes / 1e6 } });
+    report('cost-storage', { hub: { dollars: (databaseBytes / 1e9) * D1_GB_MONTH_PRICE } });
     addTable(
-      `A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients`,
+      `A month of ${DAYS} days: ${SESSIONS} agents for ${HOURS} h, ${MESSAGES_PER_MINUTE} messages of ${MESSAGE_BYTES / 1000} KB a minute each, ${WEB_CLIENTS} web clients; list prices of ${PRICES_READ_ON}`,
       monthTable(work, all),
     );
     addTable(`Its parts, each counted; a minute is the mean of ${minutes}, a message of ${COUNTED_MESSAGES}`, partsTable(parts));
-    const localIdRows = (withLocalId.d1RowsWritten - counted.message.d1RowsWritten) * PARTS.message.times;
-    addNote(`if each message has a local id, a month costs $${marginalPrice({ d1RowsWritten: localIdRows }).toFixed(2)} more`);
-    for (const note of planNotes(all, (counted.message.databaseBytes * PARTS.message.times) / 1e9)) addNote(note);
   } finally {
     await runtime.stop();
   }

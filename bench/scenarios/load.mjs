@@ -11,7 +11,6 @@
 import { eventually } from '../../scripts/lib/await.mjs';
 import { inLanes } from '../../scripts/lib/parallel.mjs';
 import { latencyFigures, median } from '../../scripts/lib/statistics.mjs';
-import { expectOk } from '../lib/http.mjs';
 import { openLiveSession, sendSteadily } from '../lib/live-session.mjs';
 import { cpuPercent, repeat } from '../lib/measure.mjs';
 import { findStorageErrors } from '../lib/messages.mjs';
@@ -42,10 +41,8 @@ export const rows = [
 ];
 
 async function areAllActive(server) {
-  const connection = server.newConnection();
-  const answer = expectOk(await connection.send(connection.get('/api/sessions')), 'GET sessions');
-  connection.close();
-  return answer.json().sessions.every(({ active }) => active);
+  const { sessions } = await server.request('GET', '/api/sessions');
+  return sessions.every(({ active }) => active);
 }
 
 /** Returns the growth of the median from the third quarter of the samples to the last quarter, in percent. */
@@ -55,7 +52,7 @@ function growthPercent(samples) {
   return (median(samples.slice(3 * quarter)) / thirdQuarter - 1) * 100;
 }
 
-export async function run({ servers, quick, report, addNote, reportProblem }) {
+export async function run({ servers, quick, report, reportProblem }) {
   const server = servers.find(({ kind }) => kind === 'hub');
   // Long enough to find a leak: even without a leak, the memory grows for up to 100 s after the start.
   const seconds = quick ? 10 : 150;
@@ -91,7 +88,6 @@ export async function run({ servers, quick, report, addNote, reportProblem }) {
   const lostCount = sessions.filter(({ socket }) => !socket.connected).length;
   if (lostCount > 0) reportProblem(`${lostCount} of ${CLIS} CLIs lost their connection`);
   for (const { close } of sessions) close();
-  addNote(`${sent.count} messages in ${seconds} s; the web clients and the stored messages were compared with them`);
   report('load-latency', { hub: latencyFigures(sent.events) });
   report('load-acks', { hub: latencyFigures(sent.acks) });
   report('load-deltas', { hub: latencyFigures(streaming.flatMap(({ samples }) => samples.deltas)) });

@@ -1,9 +1,9 @@
-/** RPCs from REST to a CLI and back: a diff of 1 KB, and files, at several levels of concurrency. */
+/** RPCs from REST to a CLI and back: a diff of 1 KB, at several levels of concurrency, and a file. */
 
 import { compare } from '../lib/measure.mjs';
 
 const CONCURRENT_DIFFS = [1, 16, 64];
-const FILE_KILOBYTES = [256, 1024];
+const FILE_KILOBYTES = 1024;
 const CONCURRENT_FILES = 4;
 
 const WORK = 'RPC of 1 KB, REST -> CLI -> REST';
@@ -12,11 +12,7 @@ export const rows = [
   { id: 'diff-1', work: `${WORK}, 1 concurrent`, mainFigure: 'p50', target: { of: 'ratio', most: 1.5 }, maxCpuRatio: 1.4 },
   { id: 'diff-16', work: `${WORK}, 16 concurrent`, mainFigure: 'perSecond', target: { of: 'ratio', least: 0.5 }, maxCpuRatio: 1.4 },
   { id: 'diff-64', work: `${WORK}, 64 concurrent`, mainFigure: 'perSecond', maxCpuRatio: 1.4 },
-  ...FILE_KILOBYTES.map((kilobytes) => ({
-    id: `file-${kilobytes}`,
-    work: `RPC of ${kilobytes} KB, ${CONCURRENT_FILES} concurrent`,
-    mainFigure: 'perSecond',
-  })),
+  { id: 'file', work: `RPC of ${FILE_KILOBYTES} KB, ${CONCURRENT_FILES} concurrent`, mainFigure: 'perSecond' },
 ];
 
 /** Returns a unified diff of about 1 KB. JSON escapes its line breaks and quotes. */
@@ -26,21 +22,13 @@ function makeDiff() {
 }
 
 const DIFF_ANSWER = JSON.stringify({ success: true, diff: makeDiff() });
-const FILE_ANSWERS = new Map(
-  FILE_KILOBYTES.map((kilobytes) => [
-    `${kilobytes}.bin`,
-    JSON.stringify({ success: true, content: Buffer.alloc(kilobytes * 768, 'edge').toString('base64') }),
-  ]),
-);
+const FILE_ANSWER = JSON.stringify({ success: true, content: Buffer.alloc(FILE_KILOBYTES * 768, 'edge').toString('base64') });
 
 /** Connects a CLI that answers RPCs at once with constant texts. Resolves to its socket and the paths of its session. */
 async function connectCli(server) {
   const session = await server.openSession('rpc');
   const socket = await server.connectCli(session);
-  socket.on('rpc-request', ({ params }, answer) => {
-    const [name] = /\d+\.bin/.exec(params) ?? [];
-    answer(FILE_ANSWERS.get(name) ?? DIFF_ANSWER);
-  });
+  socket.on('rpc-request', ({ params }, answer) => answer(params.includes('large.bin') ? FILE_ANSWER : DIFF_ANSWER));
   const paths = server.paths(session);
   await server.registerMethods(socket, session, ['gitDiffFile', 'readFile'], paths.diff);
   return { socket, paths };
@@ -66,9 +54,6 @@ export async function run({ servers, schedule, report }) {
   const measure = (toPath, answer, concurrency) =>
     compare(servers, (server) => makeCallers(server, toPath(clis.get(server).paths), answer, concurrency), schedule);
   for (const concurrency of CONCURRENT_DIFFS) report(`diff-${concurrency}`, await measure(({ diff }) => diff, DIFF_ANSWER, concurrency));
-  for (const kilobytes of FILE_KILOBYTES) {
-    const answer = FILE_ANSWERS.get(`${kilobytes}.bin`);
-    report(`file-${kilobytes}`, await measure(({ file }) => file(kilobytes), answer, CONCURRENT_FILES));
-  }
+  report('file', await measure(({ file }) => file, FILE_ANSWER, CONCURRENT_FILES));
   for (const { socket } of clis.values()) socket.close();
 }

@@ -4,14 +4,15 @@ import assert from 'node:assert/strict';
 import { createServer } from 'node:net';
 import { resolve } from 'node:path';
 import test from 'node:test';
-import { formatComparisons, joinPasses, makeComparison } from '../../bench/lib/comparison.mjs';
+import * as comparison from '../../bench/lib/comparison.mjs';
 import { withTimeout } from '../lib/await.mjs';
+import { UsageError } from '../lib/errors.mjs';
 import { compare, scheduleOf, summarize, takeTurns } from '../../bench/lib/measure.mjs';
 import { Connection } from '../../bench/lib/http.mjs';
 import { readOptions } from '../../bench/lib/options.mjs';
 import { cpuSeconds } from '../../bench/lib/processes.mjs';
 import { rankOfInterval, ratioOf } from '../../bench/lib/ratio.mjs';
-import { formatRows, makeRow } from '../../bench/lib/report.mjs';
+import { HEADINGS, cellsOf } from '../../bench/lib/report.mjs';
 import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 
 const slicesOf = (...times) => times.map((cpuMs) => ({ cpuMs }));
@@ -130,7 +131,7 @@ test('the ratio of two builds is the median of the slices’ ratios, and the spr
 
 test('joined passes have all slices, and the medians of the other figures', () => {
   const pass = (cpuMs) => ({ A: { cpuMs, slices: [{ cpuMs }] } });
-  assert.deepEqual(joinPasses([pass(1), pass(5), pass(2)]), { A: { cpuMs: 2, slices: slicesOf(1, 5, 2) } });
+  assert.deepEqual(comparison.joinPasses([pass(1), pass(5), pass(2)]), { A: { cpuMs: 2, slices: slicesOf(1, 5, 2) } });
 });
 
 test('slices without a figure have no ratio', () => {
@@ -141,37 +142,40 @@ test('slices without a figure have no ratio', () => {
 
 test('the table of a comparison has ratios with their spread, and CPU time next to the floor', () => {
   const figures = (perSecond, cpuMs) => ({ p50: 1, perSecond, cpuMs, slices: [{ perSecond, cpuMs }] });
-  const row = makeComparison(
-    { id: 'rpc', work: 'RPC', mainFigure: 'perSecond' },
+  const cells = comparison.cellsOf(
+    { work: 'RPC', mainFigure: 'perSecond' },
     { floor: figures(1000, 0.4), A: figures(500, 0.8), B: figures(600, 0.6) },
   );
-  assert.deepEqual([row.ratio.median, row.cpuRatio.spread], [1.2, [0.6 / 0.8, 0.6 / 0.8]]);
-  const [last] = formatComparisons([row]).split('\n').slice(-1);
   assert.equal(
-    last.replace(/ +\| */g, '|'),
-    '| RPC|500/s, 1.00 ms|600/s, 1.00 ms|1.20 (1.20 to 1.20)|1,000/s, 1.00 ms|0.80 ms, 2.00 x floor|0.60 ms, 1.50 x floor|0.75 (0.75 to 0.75)|0.40 ms|',
+    cells.join('|'),
+    'RPC|500/s, 1.00 ms|600/s, 1.00 ms|1.20 (1.20 to 1.20)|1,000/s, 1.00 ms|0.80 ms, 2.00 x floor|0.60 ms, 1.50 x floor|0.75 (0.75 to 0.75)|0.40 ms',
   );
+  assert.equal(cells.length, comparison.HEADINGS.length);
 });
 
+const POST = { work: 'POST', mainFigure: 'p50', maxCpuRatio: 1.4 };
+
 test('a row has the CPU time, the ratio of the CPU time to the floor, and the verdict on this ratio', () => {
-  const declared = { id: 'post', work: 'POST', mainFigure: 'p50', maxCpuRatio: 1.4 };
-  const row = makeRow(declared, { floor: { p50: 1, cpuMs: 1 }, hub: { p50: 2, cpuMs: 1.5 } });
-  assert.equal(row.cpuRatio, 1.5);
-  assert.deepEqual(row.cpuTarget, { text: '<= 1.4 x floor', met: false });
-  assert.match(formatRows([row]), /\| 1\.50 ms \| 1\.00 ms +\| 1\.50 +\| <= 1\.4 x floor \| missed \|/);
+  const cells = cellsOf(POST, { floor: { p50: 1, cpuMs: 1 }, hub: { p50: 2, cpuMs: 1.5 } });
+  assert.equal(cells.join('|'), 'POST|2.00 ms|1.00 ms|2.00|||1.50 ms|1.00 ms|1.50|<= 1.4 x floor|missed');
+  assert.equal(cells.length, HEADINGS.length);
+});
+
+test('the verdict on the main figure compares the hub, or its ratio to the floor', () => {
+  const verdict = (target) => cellsOf({ ...POST, target }, { floor: { p50: 1 }, hub: { p50: 2 } }).slice(4, 6);
+  assert.deepEqual(verdict({ of: 'hub', most: 3, unit: ' ms' }), ['<= 3 ms', 'met']);
+  assert.deepEqual(verdict({ of: 'ratio', least: 2.5 }), ['> 2.5 x floor', 'missed']);
 });
 
 test('the CPU time of a row with slices is compared slice by slice', () => {
   const server = (...times) => ({ p50: 1, cpuMs: 9, slices: slicesOf(...times) });
-  const row = makeRow({ id: 'post', work: 'POST', mainFigure: 'p50' }, { floor: server(1, 9, 1), hub: server(2, 18, 30) });
-  assert.equal(row.cpuRatio, 2);
+  assert.equal(cellsOf(POST, { floor: server(1, 9, 1), hub: server(2, 18, 30) })[8], '2.00');
 });
 
 test('a row without CPU time or without a hub has no ratio and no verdict', () => {
-  const declared = { id: 'post', work: 'POST', mainFigure: 'p50', maxCpuRatio: 1.4 };
-  const withoutTime = makeRow(declared, { floor: { p50: 1 }, hub: { p50: 2 } });
-  assert.deepEqual([withoutTime.ratio, withoutTime.cpuRatio, withoutTime.cpuTarget.met], [2, null, null]);
-  assert.equal(makeRow(declared, { floor: { p50: 1, cpuMs: 1 } }).cpuRatio, null);
+  const withoutTime = cellsOf(POST, { floor: { p50: 1 }, hub: { p50: 2 } });
+  assert.deepEqual([withoutTime[3], ...withoutTime.slice(8)], ['2.00', '', '<= 1.4 x floor', '']);
+  assert.equal(cellsOf(POST, { floor: { p50: 1, cpuMs: 1 } })[8], '');
 });
 
 test('--compare measures the floor and two builds in more slices', () => {
@@ -190,4 +194,14 @@ test('--compare needs two builds and scenarios with slices', () => {
   assert.throws(() => readOptions(['--compare', 'one']), /needs two folders with builds, not 1/);
   assert.throws(() => readOptions(['--compare', '--only', 'rpc,load', 'one', 'two']), /--compare cannot run load/);
   assert.throws(() => readOptions(['one']), /Unexpected argument 'one'/);
+});
+
+test('--passes sets how often a comparison runs its scenarios', () => {
+  const passesOf = (...args) => readOptions(['--compare', 'one', 'two', ...args]).schedule.passes;
+  assert.deepEqual(
+    [passesOf(), passesOf('--passes', '1'), passesOf('--passes=1000'), passesOf('--quick', '--passes', '4')],
+    [3, 1, 1000, 4],
+  );
+  for (const value of ['0', '1001', '1.5', 'x', '']) assert.throws(() => passesOf(`--passes=${value}`), UsageError, value);
+  assert.throws(() => readOptions(['--passes', '3']), /--passes needs --compare/);
 });

@@ -354,9 +354,14 @@ test('what a sub-agent does is below the call that started the sub-agent', () =>
   assert.deepEqual(moreSeqs, pluck(messages.slice(1, 4), 'seq'));
 });
 
-test('the messages of a sub-agent whose call is not loaded are items of the conversation', () => {
-  const items = timeline([ofSubagent('a', text()), ofSubagent('a', call('b'))], WORKING, { hasOlder: true });
-  assert.deepEqual(pluck(items, 'kind'), ['text', 'tool']);
+test('the messages of a sub-agent whose call is not loaded are one item, with the output of the call', () => {
+  const messages = [ofSubagent('a', text()), text(), ofSubagent('a', call('b')), ofSubagent('a', result('b', 'x')), result('a', 'found')];
+  const items = timeline(messages, WORKING, { hasOlder: true });
+  const [{ name, children = [], output, seq, moreSeqs }] = items as [ToolItem];
+  assert.deepEqual(pluck(items, 'kind'), ['tool', 'text']);
+  assert.deepEqual([name, output, pluck(children, 'kind')], ['Sub-agent', 'found', ['text', 'tool']]);
+  const [first, , ...others] = pluck(messages, 'seq');
+  assert.deepEqual([seq, moreSeqs], [first, [first, ...others]]);
 });
 
 test('a call runs or waits while its sub-agent does', () => {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, waitForCount, waitForEqual, waitForFrames, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { liveTalk, outputRecord, sayAll } from '../lib/records.mjs';
 import { openInPage } from '../lib/views.mjs';
@@ -177,12 +177,13 @@ test('shows all of a long diff without moving the view, lays out only the lines 
   await page.locator('summary', { hasText: 'long.txt' }).tap();
   const rows = page.getByRole('table').getByRole('row');
   const isLaidOut = (index) => rows.nth(index).evaluate((row) => row.checkVisibility({ contentVisibilityAuto: true }));
-  /** Presses a button once the list no longer counts as scrolled, which is 150 ms after the last event. */
-  const pressInView = async (button) => {
-    await button.focus();
-    for (let pair = 0; pair < 10; pair += 1) await waitForFrames(page);
-    await button.press('Enter');
-  };
+  /** Presses a button right after scrolling: for 150 ms, the list takes the growth of a row above its view for growth above the view. */
+  const pressInView = (button) =>
+    button.evaluate(async (element) => {
+      element.scrollIntoView({ block: 'center' });
+      await new Promise(requestAnimationFrame);
+      element.click();
+    });
   const showWhole = page.getByRole('button', { name: /^Show all \(.* KiB\)$/ });
   await showWhole.waitFor();
   const shownRows = await rows.count();

@@ -47,6 +47,22 @@ test('sends a command, approves it and shows its output', async (t) => {
   assert.ok(repository.git('diff', '--stat').includes('notes.txt'));
 });
 
+test('a list of many todos opens at the current one', async (t) => {
+  const { page, write } = await openTalk(t, 'todos', {}, { ...PHONE, viewport: { width: 390, height: 664 } });
+  const statusOf = (index) => (index < 97 ? 'completed' : index === 97 ? 'in_progress' : 'pending');
+  const todos = Array.from({ length: 100 }, (_, index) => ({ content: `Todo ${index + 1}`, status: statusOf(index) }));
+  await write({ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } });
+  const strip = page.locator('.todo-strip');
+  await strip.locator('summary', { hasText: '97/100' }).tap();
+  const isVisible = () =>
+    strip.locator('[data-status="in_progress"]').evaluate((item) => {
+      const [{ top, bottom }, list] = [item, item.parentElement].map((element) => element.getBoundingClientRect());
+      return top >= list.top && bottom <= list.bottom;
+    });
+  await eventually(isVisible, 'the current todo');
+  assert.ok((await page.locator('.session-bar').boundingBox()).y >= 0, 'the page is scrolled');
+});
+
 test('switches modes and models, completes commands and shows todos', async (t) => {
   const { repository, agent, page, chat } = await startSession(t, 'modes');
   repository.write('.agents/commands/greet.md', '# Greet\n\n```sh\necho hello there\n```\n');

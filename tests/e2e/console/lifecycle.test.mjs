@@ -80,6 +80,28 @@ test('starts a session with a task in a worktree, and renames, archives, resumes
   assert.equal((await hub.web('life').get(`/api/sessions/${id}`)).status, 404);
 });
 
+test('the dialogs of a session that is deleted on another device say so and keep a typed name, or close', async (t) => {
+  const web = hub.web('deleted');
+  const openDialogOf = async (name, item) => {
+    const { id } = await web.openSession({ tag: `/code/${name}`, metadata: { path: `/code/${name}`, host: 'h', name } });
+    const { page } = await visit(t, 'deleted', { ...PHONE, path: `/sessions/${id}` });
+    await selectAction(page, item);
+    const dialog = page.getByRole('dialog');
+    await dialog.waitFor();
+    return { page, dialog, deleteElsewhere: () => web.request('DELETE', `/api/sessions/${id}`) };
+  };
+  const renamed = await openDialogOf('first', 'Rename');
+  await renamed.dialog.getByLabel('Name').fill('The better name');
+  await renamed.deleteElsewhere();
+  await renamed.dialog.getByRole('alert').getByText('This session was deleted.').waitFor();
+  await waitForCount(renamed.dialog.getByRole('button', { name: 'Rename' }), 0);
+  await waitForValue(renamed.dialog.getByLabel('Name'), 'The better name');
+  const removed = await openDialogOf('second', 'Delete');
+  await removed.deleteElsewhere();
+  await removed.dialog.waitFor({ state: 'detached' });
+  await removed.page.getByRole('heading', { name: 'This session was deleted.' }).waitFor();
+});
+
 test('shows a machine once the machine is online, and starts a session with all options on this machine', async (t) => {
   const { page } = await visit(t, 'machines', { ...DESK, path: '/machines' });
   await page.getByRole('heading', { name: 'No machine is online' }).waitFor();

@@ -283,6 +283,55 @@ test('keeps drafts of reasons and answers until they are sent', async (t) => {
   await waitForValue(reason, '');
 });
 
+test('the dialog of a denial says that the request was answered elsewhere and keeps a typed reason, or closes if it is empty', async (t) => {
+  const requests = { r1: request('ls'), r2: request('pwd', 2) };
+  const { page, chat, answered, setState } = await openTalk(t, 'obsolete', { requests }, PHONE);
+  const dialog = page.getByRole('dialog', { name: 'Deny the request' });
+  const reason = dialog.getByLabel(/Reason for the agent/);
+  await chat.choose(chat.request(), 'Deny with a reason …');
+  await reason.fill('Not now');
+  const completedRequests = { r1: { ...requests.r1, status: 'approved', completedAt: Date.now() } };
+  await setState({ requests: { r2: requests.r2 }, completedRequests });
+  await dialog.getByRole('alert').getByText('Answered on another device. Your text was not sent.').waitFor();
+  await waitForCount(dialog.getByRole('button', { name: 'Deny' }), 0);
+  await reason.press('Enter');
+  await waitForValue(reason, 'Not now');
+  await dialog.getByRole('button', { name: 'Close' }).tap();
+  await dialog.waitFor({ state: 'detached' });
+  await chat.choose(chat.request(), 'Deny with a reason …');
+  await dialog.waitFor();
+  await setState({ requests: {}, completedRequests });
+  await dialog.waitFor({ state: 'detached' });
+  await page.locator('.toast').getByText('The agent no longer asks').waitFor();
+  assert.deepEqual(answered, []);
+});
+
+test('the answer that was being typed is shown when the question is answered elsewhere', async (t) => {
+  const questions = [{ id: 'name', question: 'Its name?' }];
+  const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } };
+  const { page, chat, setState } = await openTalk(t, 'typed', { requests }, PHONE);
+  await chat.request('Ask').getByLabel('Answer to: Its name?').fill('Tile, as in');
+  await setState({ requests: {}, completedRequests: { r1: { ...requests.r1, status: 'approved', completedAt: Date.now() } } });
+  const toast = page.locator('.toast', { hasText: 'Answered on another device' });
+  await toast.getByText('Your text was: Tile, as in').waitFor();
+});
+
+test('with text of 200 % on a phone, “More below” covers nothing of a question', async (t) => {
+  const questions = [
+    { question: 'Which of the many databases that the project can use shall the tests use?', options: ['One', 'Two', 'Three'] },
+  ];
+  const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } };
+  const { page, chat } = await openTalk(t, 'large-text', { requests }, { ...PHONE, viewport: { width: 390, height: 664 } });
+  await chat.request('Ask').waitFor();
+  await page.evaluate(() => {
+    document.documentElement.style.fontSize = '200%';
+  });
+  const more = page.getByRole('button', { name: 'More below' });
+  await more.waitFor();
+  const bottomOfContent = () => page.locator('.request-input').evaluate((content) => content.getBoundingClientRect().bottom);
+  await waitForEqual(async () => (await bottomOfContent()) <= ((await more.boundingBox())?.y ?? 0), true);
+});
+
 test('a request stays pending if the agent rejects its answer, and the error is shown', async (t) => {
   const { page, chat, session, cli } = await openTalk(t, 'refuses', { requests: { r1: request('ls') } }, PHONE);
   let success = false;

@@ -81,6 +81,14 @@ export function buildTimeline(
   const texts = new TextParts();
   const userItems = new Map<string, UserItem>();
   const todoLists = new TodoLists();
+  /** Adds an item for the call of a sub-agent whose message is not loaded. */
+  const addUnloadedCall = (id: string, { createdAt, seq }: Message) => {
+    const key = `subagent ${id}`;
+    const tool: ToolItem = { kind: 'tool', name: 'Sub-agent', input: null, output: '', images: [], state: 'running', key, createdAt, seq };
+    calls.add(id, tool, undefined);
+    items.push(tool);
+    return tool;
+  };
   for (const message of messages) {
     getParts(message).forEach((part, index, parts) => {
       const isCut = !('content' in message) && index === parts.length - 1;
@@ -88,8 +96,7 @@ export function buildTimeline(
       const key = partKey(message.localId ?? message.id, index);
       const { createdAt, seq } = message;
       const common = { key, createdAt, seq, ...cut };
-      // The message with the call of a sub-agent may not be loaded.
-      const parent = part.parentId === undefined ? undefined : calls.byId.get(part.parentId);
+      const parent = part.parentId === undefined ? undefined : (calls.byId.get(part.parentId) ?? addUnloadedCall(part.parentId, message));
       const siblings = parent ? (parent.children ??= []) : items;
       const add = (item: TimelineItem) => {
         siblings.push(item);

@@ -11,13 +11,16 @@ interface Props {
   /** The label of the button that submits the form. */
   action: string;
   isDangerous?: boolean | undefined;
+  /** Why the form can no longer be submitted. If the user has typed nothing (`hasInput`), the dialog then closes. */
+  obsolete?: string | undefined;
+  hasInput?: boolean;
   /** When the promise resolves, the dialog closes. If it rejects, the dialog stays open and shows the error. */
   onSubmit: () => Promise<unknown>;
   onClose: () => void;
   children?: ComponentChildren;
 }
 
-export function DialogForm({ title, text, action, isDangerous, onSubmit, onClose, children }: Props) {
+export function DialogForm({ title, text, action, isDangerous, obsolete, hasInput, onSubmit, onClose, children }: Props) {
   const dialog = useRef<HTMLDialogElement>(null);
   const titleId = useId();
   const [isBusy, setBusy] = useState(false);
@@ -25,8 +28,15 @@ export function DialogForm({ title, text, action, isDangerous, onSubmit, onClose
   useLayoutEffect(() => dialog.current?.showModal(), []);
   // `close()` returns the focus to the element that had it before, and then fires `onClose`, which removes the dialog.
   const close = () => dialog.current?.close();
+  // The own submission may be what makes the form obsolete.
+  const obsoleteText = isBusy ? undefined : obsolete;
+  useLayoutEffect(() => {
+    if (obsoleteText && !hasInput) close();
+  }, [obsoleteText]);
+  const problem = obsoleteText ?? error;
   const submit = async (event: Event) => {
     event.preventDefault();
+    if (obsoleteText) return;
     setBusy(true);
     setError(null);
     try {
@@ -43,18 +53,20 @@ export function DialogForm({ title, text, action, isDangerous, onSubmit, onClose
         <h2 id={titleId}>{title}</h2>
         {text && <p class="muted">{text}</p>}
         {children}
-        {error && (
+        {problem && (
           <p class="notice danger" role="alert">
-            <ErrorText text={error} />
+            <ErrorText text={problem} />
           </p>
         )}
         <div class="actions">
           <button type="button" class="button" onClick={close}>
-            Cancel
+            {obsoleteText ? 'Close' : 'Cancel'}
           </button>
-          <button type="submit" class={isDangerous ? 'button danger' : 'button primary'} disabled={isBusy}>
-            {action}
-          </button>
+          {!obsoleteText && (
+            <button type="submit" class={isDangerous ? 'button danger' : 'button primary'} disabled={isBusy}>
+              {action}
+            </button>
+          )}
         </div>
       </form>
     </dialog>

@@ -13,6 +13,8 @@ interface DialogOptions {
   /** The label of the confirm button. */
   action: string;
   isDangerous?: boolean;
+  /** Reads signals. Returns why the action is no longer possible, such as that another device has deleted the session. */
+  whyObsolete?: () => string | undefined;
   /** If the promise rejects, the dialog stays open and shows the error. */
   onConfirm: (value: string) => Promise<unknown>;
 }
@@ -32,7 +34,7 @@ export function DialogHost() {
 }
 
 function Dialog({ options }: { options: DialogOptions }) {
-  const { title, text, field, action, isDangerous, onConfirm } = options;
+  const { title, text, field, action, isDangerous, whyObsolete, onConfirm } = options;
   const [value, setValue] = useState(field?.value ?? '');
   const changeValue = (text: string) => {
     setValue(text);
@@ -47,6 +49,8 @@ function Dialog({ options }: { options: DialogOptions }) {
       text={text}
       action={action}
       isDangerous={isDangerous}
+      obsolete={whyObsolete?.()}
+      hasInput={value.trim() !== ''}
       onSubmit={() => onConfirm(value.trim())}
       onClose={onClose}
     >

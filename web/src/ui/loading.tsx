@@ -25,7 +25,7 @@ export function ErrorNotice({ text, onRetry }: { text: string; onRetry: () => vo
         <ErrorText text={text} />
       </span>
       <button type="button" class="button" onClick={onRetry}>
-        <RotateCw size={16} aria-hidden /> Try again
+        <RotateCw size={16} /> Try again
       </button>
     </div>
   );

@@ -76,7 +76,7 @@ export function MenuButton({ label, items, class: className = 'button quiet icon
         aria-expanded={isOpen}
         onClick={() => setIsOpen(!isOpen)}
       >
-        {children ?? <MoreHorizontal size={20} aria-hidden />}
+        {children ?? <MoreHorizontal size={20} />}
       </button>
       {isOpen && (
         <div class="menu-list" role="menu" aria-label={label}>

@@ -28,7 +28,7 @@ export function ScanButton({ onScan }: { onScan: (text: string) => void }) {
   return (
     <>
       <button type="button" class="button" onClick={() => setOpen(true)}>
-        <ScanLine size={16} aria-hidden /> Scan
+        <ScanLine size={16} /> Scan
       </button>
       {isOpen && <Scanner onScan={onScan} onClose={() => setOpen(false)} />}
     </>

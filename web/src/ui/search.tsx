@@ -14,7 +14,7 @@ interface Props {
 export function SearchField({ id, label, placeholder, value, onChange }: Props) {
   return (
     <div class="search">
-      <SearchIcon size={16} aria-hidden />
+      <SearchIcon size={16} />
       <input
         {...(id === undefined ? {} : { id })}
         class="input"

@@ -92,7 +92,7 @@ export function Toasts() {
               </button>
             )}
             <button type="button" class="button quiet icon" aria-label="Close" onClick={() => dismiss(id)}>
-              <X size={18} aria-hidden />
+              <X size={18} />
             </button>
           </div>
         ),

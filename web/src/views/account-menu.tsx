@@ -19,7 +19,7 @@ export function AccountMenu({ children }: { children: ComponentChildren }) {
   const items: MenuItem[] = [
     ...listAccounts().map(({ namespace: name, ...counts }) => ({
       label: name,
-      icon: <Check size={18} aria-hidden class={name === current ? '' : 'is-hidden'} />,
+      icon: <Check size={18} class={name === current ? '' : 'is-hidden'} />,
       isSelected: name === current,
       detail: <AccountCounts {...counts} />,
       onSelect: () => name !== current && switchAccount(name),
@@ -27,12 +27,12 @@ export function AccountMenu({ children }: { children: ComponentChildren }) {
     ...otherHubs.value.map(({ name, origin }) => ({
       key: origin,
       label: name,
-      icon: <ExternalLink size={18} aria-hidden />,
+      icon: <ExternalLink size={18} />,
       detail: <span class="muted small ellipsis">{origin.replace(/.*\/\//, '')}</span>,
       onSelect: () => location.assign(origin),
     })),
-    { label: 'Add account', icon: <UserPlus size={18} aria-hidden />, onSelect: () => navigate(SIGN_IN_PATH) },
-    { label: `Sign out of ${current}`, icon: <LogOut size={18} aria-hidden />, isDangerous: true, onSelect: confirmSignOut },
+    { label: 'Add account', icon: <UserPlus size={18} />, onSelect: () => navigate(SIGN_IN_PATH) },
+    { label: `Sign out of ${current}`, icon: <LogOut size={18} />, isDangerous: true, onSelect: confirmSignOut },
   ];
   const label = others.length === 0 ? `Account ${current}` : `Account ${current}, ${waiting} waiting in other accounts`;
   return (

@@ -42,10 +42,10 @@ export function Accounts() {
       </ul>
       <div class="row wrap account-actions">
         <Link href={SIGN_IN_PATH} class="button">
-          <UserPlus size={16} aria-hidden /> Add account
+          <UserPlus size={16} /> Add account
         </Link>
         <button type="button" class="button danger" onClick={confirmSignOut}>
-          <LogOut size={16} aria-hidden /> <span class="ellipsis">Sign out of {namespace.value}</span>
+          <LogOut size={16} /> <span class="ellipsis">Sign out of {namespace.value}</span>
         </button>
       </div>
       <OtherHubs />
@@ -65,10 +65,10 @@ function OtherHubs() {
           {hubs.map((hub) => (
             <li key={hub.origin}>
               <a href={hub.origin} class="ellipsis">
-                <ExternalLink size={16} aria-hidden /> {hub.name} <span class="muted small">{hub.origin.replace(/.*\/\//, '')}</span>
+                <ExternalLink size={16} /> {hub.name} <span class="muted small">{hub.origin.replace(/.*\/\//, '')}</span>
               </a>
               <button type="button" class="button quiet icon" aria-label={`Remove ${hub.name}`} onClick={() => removeHub(hub)}>
-                <Trash2 size={18} aria-hidden />
+                <Trash2 size={18} />
               </button>
             </li>
           ))}
@@ -79,7 +79,7 @@ function OtherHubs() {
       ) : (
         <div>
           <button type="button" class="button" onClick={() => setAdding(true)}>
-            <Plus size={16} aria-hidden /> Add a hub
+            <Plus size={16} /> Add a hub
           </button>
         </div>
       )}

@@ -111,7 +111,7 @@ function LinkText({ url }: { url: string }) {
       <span class="mono small">{url}</span>
       {navigator.clipboard && (
         <button type="button" class="button" onClick={() => void copy().catch(() => {})}>
-          <Copy size={16} aria-hidden /> {isCopied ? 'Copied' : 'Copy link'}
+          <Copy size={16} /> {isCopied ? 'Copied' : 'Copy link'}
         </button>
       )}
     </div>

@@ -1,6 +1,7 @@
 /** Says what happened to a request that disappears without an answer from this page. */
 
 import type { CompletedRequest } from '../api/types.ts';
+import { getAnswerDraft } from '../state/drafts.ts';
 import { showToast } from '../ui/toasts.tsx';
 
 /** The requests that this page has answered, or is answering. */
@@ -20,13 +21,14 @@ export async function trackDecision(sessionId: string, requestId: string, operat
   }
 }
 
-/**
- * Shows a toast for a request that is no longer pending, unless this page has answered the request.
- * @param completed the request with its outcome; undefined if the outcome is unknown
- */
+/** Says what happened to a request that is no longer pending. `completed`: the request with its outcome; undefined if the outcome is unknown. */
+export const describeAnswer = (completed: CompletedRequest | undefined): string =>
+  completed?.status === 'approved' || completed?.status === 'denied' ? 'Answered on another device' : 'The agent no longer asks';
+
+/** Shows a toast for a request that is no longer pending, with the answers that the user was typing, unless this page has answered the request. */
 export function announceAnswered(sessionId: string, requestId: string, title: string, completed: CompletedRequest | undefined): void {
   // Deleted, because an agent may use the id of a request again.
   if (decidedKeys.delete(keyOf(sessionId, requestId))) return;
-  const isAnswered = completed?.status === 'approved' || completed?.status === 'denied';
-  showToast({ title: isAnswered ? 'Answered on another device' : 'The agent no longer asks', text: title });
+  const typed = [...getAnswerDraft(sessionId, requestId).typedTexts.values()].join(' ').trim();
+  showToast({ title: describeAnswer(completed), text: typed === '' ? title : `${title}. Your text was: ${typed}` });
 }

@@ -194,7 +194,7 @@ function SelectSession() {
 function NotFound() {
   return (
     <div class="empty">
-      <Compass size={40} aria-hidden />
+      <Compass size={40} />
       <h1>Page not found</h1>
       <p>Nothing is at this address. The link may be old or incomplete.</p>
       <Link href="/" class="button primary">

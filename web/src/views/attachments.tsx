@@ -45,7 +45,7 @@ function SentThumbnail({ attachment, sessionId, metadata, isActive }: Omit<Props
       isMounted = false;
     };
   }, [canLoad, url, sessionId, readPath]);
-  if (!canLoad || isFailed) return <Paperclip size={13} aria-hidden />;
+  if (!canLoad || isFailed) return <Paperclip size={13} />;
   // The place is reserved while the image is loaded.
   return url === undefined ? <span class="thumbnail skeleton" /> : <Thumbnail url={url} onError={() => setFailed(true)} />;
 }

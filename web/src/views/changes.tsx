@@ -33,13 +33,13 @@ export function Changes({ session }: { session: Session }) {
     <div class="page changes">
       <div class="page-head">
         <h2 class="row">
-          <GitBranch size={18} aria-hidden />
+          <GitBranch size={18} />
           <span class="mono ellipsis">
             <EscapedText text={value?.branch ?? 'Changes'} />
           </span>
         </h2>
         <button type="button" class="button" onClick={refetch} disabled={isLoading}>
-          <RotateCw size={16} aria-hidden /> Refresh
+          <RotateCw size={16} /> Refresh
         </button>
       </div>
       {error && <ErrorNotice text={error} onRetry={refetch} />}
@@ -234,7 +234,7 @@ function FolderChange({ file, folder, ...props }: RowProps) {
     <details class="change folder" onToggle={onToggle}>
       <summary>
         <StatusLetter {...file} />
-        <Folder size={16} aria-hidden />
+        <Folder size={16} />
         <span class="mono change-path">
           <EscapedText text={file.path.slice(folder.length)} />
         </span>

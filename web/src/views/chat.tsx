@@ -125,7 +125,7 @@ function InactiveNotice({ session }: { session: Session }) {
           : `Not connected since ${formatTime(activeAt)}: the agent's machine may be asleep or offline. Resume the session if it does not come back.`}
       </span>
       <button type="button" class="button primary" disabled={isBusy} onClick={resume}>
-        <Play size={16} aria-hidden /> {isBusy ? 'Resuming …' : 'Resume'}
+        <Play size={16} /> {isBusy ? 'Resuming …' : 'Resume'}
       </button>
     </div>
   );
@@ -136,13 +136,13 @@ function TerminalNotice({ session: { id, metadata } }: { session: Session }) {
   if (metadata?.terminalProgram !== undefined)
     return (
       <div class="notice">
-        <Laptop size={18} aria-hidden />
+        <Laptop size={18} />
         <span>In use in a terminal on {metadata.host || 'the machine'}. Messages wait until the program there ends.</span>
       </div>
     );
   return (
     <div class="notice">
-      <Laptop size={18} aria-hidden />
+      <Laptop size={18} />
       <span>The terminal is in control. Messages are read-only here.</span>
       <button type="button" class="button primary" onClick={() => void tryOrToast('Could not take control', () => actions.takeControl(id))}>
         Take control

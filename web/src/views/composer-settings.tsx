@@ -54,7 +54,7 @@ export function ComposerSettings({ session }: { session: Session }) {
           aria-haspopup="dialog"
           onClick={() => setIsOpen(true)}
         >
-          <SlidersHorizontal size={16} aria-hidden />
+          <SlidersHorizontal size={16} />
         </button>
       )}
       {isOpen && (

@@ -144,7 +144,7 @@ export function Composer({ session, takesFocus }: { session: Session; takesFocus
       <div class="composer-line">
         {active && (
           <button type="button" class="button quiet icon" aria-label="Attach files" onClick={() => fileInput.current?.click()}>
-            <Paperclip size={19} aria-hidden />
+            <Paperclip size={19} />
           </button>
         )}
         <input
@@ -178,7 +178,7 @@ export function Composer({ session, takesFocus }: { session: Session; takesFocus
         </div>
         {active ? (
           <button type="button" class="button primary icon" aria-label="Send" disabled={!isReady} onClick={send}>
-            <SendHorizontal size={19} aria-hidden />
+            <SendHorizontal size={19} />
           </button>
         ) : (
           <button type="button" class="button primary leave" disabled={!isReady} onClick={send}>

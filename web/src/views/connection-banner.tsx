@@ -42,7 +42,7 @@ export function ConnectionBanner() {
     <div role="status" class="connection" data-state={current}>
       {text && (
         <p key={text} class={shownState === 'offline' || shownState === 'reconnecting' ? 'notice warn' : 'notice'}>
-          {shownState === 'offline' ? <CloudOff size={16} aria-hidden /> : <RotateCw size={16} aria-hidden />}
+          {shownState === 'offline' ? <CloudOff size={16} /> : <RotateCw size={16} />}
           <span>
             {text}
             {savedAt != null && ` The ${id === null ? 'list of sessions' : 'session'} is shown as of ${formatTime(savedAt)}.`}

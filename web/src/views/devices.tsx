@@ -36,7 +36,7 @@ export function Devices() {
       <p class="muted">Each device has a token of its own. Revoke a device that is lost, or that you no longer use.</p>
       <div class="row wrap">
         <button type="button" class="button primary" onClick={() => setAdding(true)}>
-          <Plus size={16} aria-hidden /> Add a device
+          <Plus size={16} /> Add a device
         </button>
         <Link href={PAIR_PATH} class="button">
           Enter a device’s code
@@ -108,7 +108,7 @@ function DeviceRow({ device, refetch }: { device: Device; refetch: () => void })
     });
   return (
     <div class="device">
-      <Icon size={20} aria-hidden />
+      <Icon size={20} />
       <div>
         <p class="device-name">
           <EscapedText text={name} />
@@ -121,9 +121,9 @@ function DeviceRow({ device, refetch }: { device: Device; refetch: () => void })
       <MenuButton
         label={`Actions for ${name}`}
         items={[
-          { label: 'Rename', icon: <Pencil size={18} aria-hidden />, onSelect: rename },
+          { label: 'Rename', icon: <Pencil size={18} />, onSelect: rename },
           // The user signs out of this device instead.
-          ...(isCurrent ? [] : [{ label: 'Revoke', icon: <Trash2 size={18} aria-hidden />, isDangerous: true, onSelect: revoke }]),
+          ...(isCurrent ? [] : [{ label: 'Revoke', icon: <Trash2 size={18} />, isDangerous: true, onSelect: revoke }]),
         ]}
       />
     </div>

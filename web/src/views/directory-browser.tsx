@@ -153,12 +153,12 @@ function Folders({ list, homeDir, onOpen }: { list: FolderList; homeDir: string 
         {shown.map((folder) => (
           <li key={folder.path}>
             <button type="button" onClick={() => onOpen(folder.path)}>
-              {folder.isGitRepository ? <FolderGit2 size={18} aria-hidden /> : <FolderIcon size={18} aria-hidden />}
+              {folder.isGitRepository ? <FolderGit2 size={18} /> : <FolderIcon size={18} />}
               <span class="ellipsis name">
                 <EscapedText text={folder.name} />
               </span>
               {folder.isGitRepository && <span class="muted small">git</span>}
-              <ChevronRight size={16} aria-hidden class="open-icon" />
+              <ChevronRight size={16} class="open-icon" />
             </button>
           </li>
         ))}

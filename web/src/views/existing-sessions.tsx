@@ -33,7 +33,7 @@ export function ExistingSessions({ machine }: { machine: Machine | undefined }) 
     <div class="page" tabIndex={0} role="region" aria-label="Existing sessions">
       <div class="page-head existing-head">
         <Link href="/machines" class="button quiet icon" aria-label="Back to machines">
-          <ArrowLeft size={20} aria-hidden />
+          <ArrowLeft size={20} />
         </Link>
         <h1>Existing sessions</h1>
       </div>
@@ -163,7 +163,7 @@ function SessionCard({ machine, agent, session }: { machine: Machine; agent: str
       <p class="small muted">{updatedAt === undefined ? 'Time unknown' : formatTime(updatedAt)}</p>
       {sessionId === undefined ? (
         <button type="button" class="button" aria-disabled={isBusy} aria-describedby={`existing-${id}`} onClick={importSession}>
-          <Download size={16} aria-hidden /> {isBusy ? 'Importing …' : 'Import'}
+          <Download size={16} /> {isBusy ? 'Importing …' : 'Import'}
         </button>
       ) : (
         <Link href={`/sessions/${sessionId}`} class="button" aria-describedby={`existing-${id}`}>

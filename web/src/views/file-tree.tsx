@@ -12,6 +12,9 @@ import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { showError } from '../ui/toasts.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 
+/** Rows of a deeper level have the indentation of this level. */
+const MAX_INDENTS = 12;
+
 interface Props {
   id: string;
   openPath: string | null;
@@ -144,7 +147,7 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
             class={row.type === 'more' ? 'tree-row more' : 'tree-row'}
             role="treeitem"
             data-index={index}
-            data-level={Math.min(row.level, 12)}
+            style={{ paddingInlineStart: `${16 * Math.min(row.level, MAX_INDENTS) - 8}px` }}
             aria-level={row.level}
             aria-expanded={row.type === 'directory' ? folders.has(row.path) : undefined}
             aria-selected={row.type === 'file' && row.path === openPath}
@@ -156,14 +159,8 @@ function Tree({ id, root, openPath, onOpen }: Props & { root: DirectoryPage }) {
             }}
             onClick={() => activate(row, index)}
           >
-            {row.type === 'directory' ? <ChevronRight size={16} aria-hidden class="chevron" /> : <span class="tree-gap" />}
-            {row.type === 'directory' ? (
-              <Folder size={16} aria-hidden />
-            ) : row.type === 'more' ? (
-              <MoreHorizontal size={16} aria-hidden />
-            ) : (
-              <FileText size={16} aria-hidden />
-            )}
+            {row.type === 'directory' ? <ChevronRight size={16} class="chevron" /> : <span class="tree-gap" />}
+            {row.type === 'directory' ? <Folder size={16} /> : row.type === 'more' ? <MoreHorizontal size={16} /> : <FileText size={16} />}
             <span class={row.type === 'more' ? undefined : 'ellipsis'}>
               <EscapedText text={row.name} />
             </span>

@@ -26,7 +26,7 @@ export function FileViewer({ sessionId, path }: { sessionId: string; path: strin
           <span class="row">
             <span class="muted small">{formatSize(value.length)}</span>
             <a class="button quiet icon" href={url} download={name} aria-label={`Download ${escapeText(name)}`}>
-              <Download size={18} aria-hidden />
+              <Download size={18} />
             </a>
           </span>
         )}

@@ -37,7 +37,7 @@ export function Files({ session }: { session: Session }) {
         ) : (
           <>
             <button type="button" class="button quiet files-back" onClick={() => openFile(null)}>
-              <ArrowLeft size={18} aria-hidden /> All files
+              <ArrowLeft size={18} /> All files
             </button>
             <FileViewer key={open} sessionId={id} path={open} />
           </>

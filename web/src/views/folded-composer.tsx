@@ -38,7 +38,7 @@ export function FoldedComposer({ sessionId, onUnfold }: { sessionId: string; onU
   const draft = [text.slice(0, 200), length > 0 && (length === 1 ? '1 file' : `${length} files`)].filter(Boolean).join(' · ');
   return (
     <button type="button" class="composer-folded" id="composer" onClick={onUnfold}>
-      <PenLine size={16} aria-hidden />
+      <PenLine size={16} />
       <span class="ellipsis">{draft === '' ? 'Write a message' : `Draft: ${escapeText(draft)}`}</span>
       <KeyHint keys="c" />
     </button>

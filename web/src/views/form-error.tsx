@@ -11,7 +11,7 @@ export function FieldError({ field, text }: { field: StartField; text: string | 
   return (
     text && (
       <p id={`${field}-error`} class="field-status invalid" role="alert">
-        <X size={15} aria-hidden /> {text}
+        <X size={15} /> {text}
       </p>
     )
   );

@@ -31,10 +31,10 @@ export function HeldMessage({ sessionId, metadata, message }: Props) {
       </UserMessage>
       <div class="held-line">
         <p class="outgoing-status small" role="status">
-          <Hourglass size={13} aria-hidden /> <span class="ellipsis">Waits for {metadata?.host || 'its machine'}</span>
+          <Hourglass size={13} /> <span class="ellipsis">Waits for {metadata?.host || 'its machine'}</span>
         </p>
         <button type="button" class="button quiet" disabled={isBusy} onClick={() => void cancel()}>
-          <X size={15} aria-hidden /> Cancel
+          <X size={15} /> Cancel
         </button>
       </div>
     </div>

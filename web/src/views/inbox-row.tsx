@@ -45,7 +45,7 @@ export function InboxRow({ shown: { item, leftAt }, others = 0 }: { shown: Shown
     >
       {hasLeft ? (
         <div class="inbox-row">
-          <Check size={18} aria-hidden />
+          <Check size={18} />
           <RowText item={item} title={departureOf(item)} />
         </div>
       ) : item.kind === 'request' ? (
@@ -66,7 +66,7 @@ export function InboxRow({ shown: { item, leftAt }, others = 0 }: { shown: Shown
               aria-label={`Dismiss ${sessionTitle(item.session)}`}
               onClick={() => dismiss(item)}
             >
-              <X size={18} aria-hidden />
+              <X size={18} />
             </button>
           )}
         </div>
@@ -103,11 +103,10 @@ export function departureOf(item: InboxItem): string {
 }
 
 function RowIcon({ item }: { item: InboxItem }) {
-  if (item.kind === 'ready') return <Check size={18} aria-hidden />;
-  if (item.kind === 'request' && parseQuestions(item.request.arguments).questions.length > 0)
-    return <ShieldQuestion size={18} aria-hidden />;
+  if (item.kind === 'ready') return <Check size={18} />;
+  if (item.kind === 'request' && parseQuestions(item.request.arguments).questions.length > 0) return <ShieldQuestion size={18} />;
   if (item.kind === 'request') return <ToolIcon name={item.request.tool ?? ''} />;
-  return <CircleAlert size={18} aria-hidden />;
+  return <CircleAlert size={18} />;
 }
 
 /** Returns what an item is, in one sentence. */

@@ -32,7 +32,7 @@ export function InboxSection({ isInUse }: { isInUse: boolean }) {
       <h2 id="inbox-heading" class="inbox-head">
         <Link href="/inbox" class="inbox-link">
           Waiting for you <span class="inbox-count">{waiting}</span>
-          <ChevronRight size={16} aria-hidden />
+          <ChevronRight size={16} />
         </Link>
       </h2>
       <ul role="list">

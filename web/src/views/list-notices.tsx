@@ -15,7 +15,7 @@ export function ListNotices() {
       {isPushLost.value && <PushNotice />}
       {id !== undefined && (
         <p class="notice danger">
-          <AlertTriangle size={16} aria-hidden />
+          <AlertTriangle size={16} />
           <span>
             A message was not sent, because its session is archived or deleted. <Link href={`/sessions/${id}`}>Show it</Link>
           </span>
@@ -28,7 +28,7 @@ export function ListNotices() {
 export function PushNotice() {
   return (
     <p class="notice warn">
-      <BellOff size={16} aria-hidden />
+      <BellOff size={16} />
       <span>
         This browser has ended your notifications. Turn them on again in the <Link href="/settings">settings</Link>.
       </span>
@@ -42,7 +42,7 @@ function StorageNotice() {
   const advice = 'Delete sessions that are no longer needed, for example';
   return (
     <p class={isFull ? 'notice danger' : 'notice warn'}>
-      <Database size={16} aria-hidden />
+      <Database size={16} />
       <span>
         {isFull
           ? 'The storage is full: new messages wait or are refused. '

@@ -33,7 +33,7 @@ function LoadButton({ cut, sessionId }: { cut: CutMessage[]; sessionId: string }
   };
   return (
     <button type="button" class="button quiet" disabled={isLoading} onClick={() => void load()}>
-      <Download size={15} aria-hidden /> {isLoading ? `Loading ${formatSize(bytes)} …` : `Show all (${formatSize(bytes)})`}
+      <Download size={15} /> {isLoading ? `Loading ${formatSize(bytes)} …` : `Show all (${formatSize(bytes)})`}
     </button>
   );
 }

@@ -52,7 +52,7 @@ function MachineCard({ machine }: { machine: Machine }) {
   const directories = [...new Set(sessions.map((session) => session.metadata?.path ?? ''))];
   return (
     <article class="card machine">
-      <Server size={20} aria-hidden />
+      <Server size={20} />
       <div>
         <h2>{machineName(machine)}</h2>
         <p class="muted small">
@@ -73,12 +73,12 @@ function MachineCard({ machine }: { machine: Machine }) {
       <span class="chip ok">online</span>
       <div class="machine-actions">
         <Link href={`/new?machine=${encodeURIComponent(id)}`} class="button">
-          <Plus size={16} aria-hidden /> New session
+          <Plus size={16} /> New session
         </Link>
         {/* Machines that list their agents also list the sessions of the agents. */}
         {Array.isArray(metadata?.agents) && (
           <Link href={`/machines?existing=${encodeURIComponent(id)}`} class="button">
-            <History size={16} aria-hidden /> Existing sessions
+            <History size={16} /> Existing sessions
           </Link>
         )}
       </div>

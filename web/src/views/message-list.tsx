@@ -233,7 +233,12 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
   // A user who expands an item, or shows all of its text, reads on from there, so the list must not scroll to the end. After a button that
   // leaves the end in view, such as Cancel, `onResize` follows the end again.
   const onClick = ({ target }: MouseEvent) => {
-    if ((target as Element).closest('summary, .quiet, .turn-line')) isAtEnd.current = false;
+    const row = (target as Element).closest('summary, .quiet, .turn-line')?.closest<HTMLElement>('[data-key]');
+    if (!row || !scroller.current) return;
+    isAtEnd.current = false;
+    // Shortly after scrolling, the list takes the growth of a row that begins above the view for growth above the view.
+    const offset = row.getBoundingClientRect().top - scroller.current.getBoundingClientRect().top;
+    if (offset < 0) heldRow.hold({ key: row.dataset.key ?? '', align: 'start', offset });
   };
 
   const unseenCount = isScrolledUp && !hasNewer ? countNew(rows, getReading(sessionId).seenSeq) : 0;
@@ -257,7 +262,7 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
       </div>
       {isNewAbove && (
         <button type="button" class="button scroll-to-new" onClick={showNew}>
-          <ArrowUp size={16} aria-hidden /> {rows[firstNew]?.newCount} new
+          <ArrowUp size={16} /> {rows[firstNew]?.newCount} new
         </button>
       )}
       {isScrolledUp && (
@@ -267,7 +272,7 @@ export function MessageList({ session, items, hasOlder, hasNewer, newestSeq }: P
           aria-label={unseenCount > 0 ? `Newest: ${unseenCount} new` : 'Newest'}
           onClick={showNewest}
         >
-          <ArrowDown size={16} aria-hidden /> {unseenCount > 0 ? `${unseenCount} new` : 'Newest'}
+          <ArrowDown size={16} /> {unseenCount > 0 ? `${unseenCount} new` : 'Newest'}
         </button>
       )}
     </div>

@@ -79,7 +79,7 @@ function TurnLine({ turn: { key, stepCount, duration, isFolded }, sessionId }: {
       aria-expanded={!isFolded}
       onClick={() => updateReading(sessionId, { folds: withFolded(getFolds(sessionId), key, !isFolded) })}
     >
-      <Icon size={14} aria-hidden /> {pluralize(stepCount, 'step')} · {describeDuration(duration)}
+      <Icon size={14} /> {pluralize(stepCount, 'step')} · {describeDuration(duration)}
     </button>
   );
 }

@@ -26,7 +26,7 @@ function NavLink({ to, label, Icon }: (typeof LINKS)[number]) {
   const [isCurrent] = useRoute(to === '/' ? to : `${to}/*?`);
   return (
     <Link href={to} class={to === '/new' ? 'nav-link new' : 'nav-link'} aria-current={isCurrent ? 'page' : undefined}>
-      <Icon size={20} aria-hidden />
+      <Icon size={20} />
       <span>{label}</span>
       {to === '/' && <WaitingBadge />}
     </Link>

@@ -58,7 +58,7 @@ export function Notifications() {
         {isKnown && unavailable && <p class={pushStatus.value === 'blocked' ? 'notice warn' : 'notice'}>{unavailable}</p>}
         {isKnown && !unavailable && (
           <button type="button" class={isOn ? 'button' : 'button primary'} disabled={isBusy} aria-pressed={isOn} onClick={toggle}>
-            <Bell size={16} aria-hidden /> {isOn ? 'Turn notifications off' : 'Turn notifications on'}
+            <Bell size={16} /> {isOn ? 'Turn notifications off' : 'Turn notifications on'}
           </button>
         )}
       </div>
@@ -121,7 +121,7 @@ function LogEntries() {
       </ul>
       <div>
         <button type="button" class="button" disabled={isLoading} onClick={refetch}>
-          <RotateCw size={16} aria-hidden /> Refresh
+          <RotateCw size={16} /> Refresh
         </button>
       </div>
     </div>

@@ -168,10 +168,10 @@ function Decision({ code, request }: { code: string; request: AccessRequest }) {
       )}
       <div class="actions">
         <button type="button" class="button danger" disabled={isBusy} onClick={() => void decide('deny')}>
-          <X size={16} aria-hidden /> Deny
+          <X size={16} /> Deny
         </button>
         <button type="button" class="button primary" disabled={isBusy} onClick={() => void decide('approve')}>
-          <Check size={16} aria-hidden /> Approve
+          <Check size={16} /> Approve
         </button>
       </div>
     </section>

@@ -101,13 +101,13 @@ function Pager({ index, count, onShow }: { index: number; count: number; onShow:
   return (
     <div class="request-pager" ref={pager}>
       <button type="button" class="button quiet icon" aria-label="Previous request" disabled={index === 0} onClick={() => step(-1)}>
-        <ChevronUp size={18} aria-hidden />
+        <ChevronUp size={18} />
       </button>
       <span class="muted small">
         {index + 1} of {count}
       </span>
       <button type="button" class="button quiet icon" aria-label="Next request" disabled={index === count - 1} onClick={() => step(1)}>
-        <ChevronDown size={18} aria-hidden />
+        <ChevronDown size={18} />
       </button>
     </div>
   );
@@ -149,7 +149,7 @@ function CollapsedRequest({ request, metadata, onOpen }: { request: PendingReque
   return (
     <section class="request collapsed" aria-label={`${tool} request`}>
       <button type="button" onClick={onOpen}>
-        {question ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
+        {question ? <ShieldQuestion size={16} /> : <ToolIcon name={tool} />}
         <span class="ellipsis">{titleOf(request)}</span>
         <span class="ellipsis muted small">
           {question ? <EscapedText text={question.text} /> : <InputSummary input={input} metadata={metadata} />}

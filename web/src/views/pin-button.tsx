@@ -22,7 +22,7 @@ export function PinButton({ machineId, directory, label }: Props) {
       aria-label={`Pin ${label}`}
       onClick={() => setPin(key, isPinned ? null : { machineId, directory, pinnedAt: Date.now() })}
     >
-      <Pin size={17} aria-hidden />
+      <Pin size={17} />
     </button>
   );
 }

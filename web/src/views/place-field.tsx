@@ -156,7 +156,7 @@ function DirectoryField({ machine, value, error, onChange }: DirectoryProps) {
           onInput={({ currentTarget }) => onChange(currentTarget.value)}
         />
         <button type="button" class="button browse" aria-haspopup="dialog" onClick={() => setBrowsing(true)}>
-          <FolderSearch size={18} aria-hidden /> Browse
+          <FolderSearch size={18} /> Browse
         </button>
       </div>
       {isBrowsing && (
@@ -171,9 +171,9 @@ function DirectoryField({ machine, value, error, onChange }: DirectoryProps) {
       )}
       <FieldError field="directory" text={error} />
       <p id="directory-check" role="status" class={`field-status ${check === 'exists' ? 'valid' : check === 'missing' ? 'invalid' : ''}`}>
-        {check === 'exists' && <Check size={15} aria-hidden />}
-        {check === 'missing' && <X size={15} aria-hidden />}
-        {check === 'checking' && <LoaderCircle size={15} aria-hidden class="spinning" />}
+        {check === 'exists' && <Check size={15} />}
+        {check === 'missing' && <X size={15} />}
+        {check === 'checking' && <LoaderCircle size={15} class="spinning" />}
         {hint}
       </p>
     </div>

@@ -78,17 +78,17 @@ export function QueuedRow(props: Props) {
             title="Drag to move, or press Alt with an arrow key"
             onPointerDown={(event) => event.button === 0 && onDrag()}
           >
-            <GripVertical size={17} aria-hidden />
+            <GripVertical size={17} />
           </button>
         )}
         <button type="button" class="queued-summary" ref={summary} aria-expanded={isOpen} onClick={onToggle}>
-          <Chevron size={15} aria-hidden />
+          <Chevron size={15} />
           <span class="ellipsis" dir="auto">
             {text ? <TextWithCode text={text} /> : files.length === 0 && '…'}
           </span>
           {files.length > 0 && (
             <span class="muted small queued-mark">
-              <Paperclip size={13} aria-hidden /> {files.length}
+              <Paperclip size={13} /> {files.length}
               <span class="visually-hidden"> {files.length === 1 ? 'file' : 'files'}</span>
             </span>
           )}
@@ -103,7 +103,7 @@ export function QueuedRow(props: Props) {
             disabled={isBusy}
             onClick={onSend}
           >
-            <SendHorizontal size={17} aria-hidden />
+            <SendHorizontal size={17} />
           </button>
         )}
       </div>
@@ -123,20 +123,20 @@ function Details({ message, isActive, canMove, isFirst, isLast, isBusy, onMove, 
       {isActive && (
         <div class="actions">
           <button type="button" class="button quiet" disabled={isBusy} onClick={onEdit}>
-            <Pencil size={15} aria-hidden /> Edit
+            <Pencil size={15} /> Edit
           </button>
           {canMove && (
             <>
               <button type="button" class="button quiet" aria-label="Move up" disabled={isFirst} onClick={() => onMove(-1)}>
-                <ArrowUp size={15} aria-hidden /> <span class="queued-move-label">Move up</span>
+                <ArrowUp size={15} /> <span class="queued-move-label">Move up</span>
               </button>
               <button type="button" class="button quiet" aria-label="Move down" disabled={isLast} onClick={() => onMove(1)}>
-                <ArrowDown size={15} aria-hidden /> <span class="queued-move-label">Move down</span>
+                <ArrowDown size={15} /> <span class="queued-move-label">Move down</span>
               </button>
             </>
           )}
           <button type="button" class="button quiet" disabled={isBusy} onClick={onCancel}>
-            <X size={15} aria-hidden /> Cancel
+            <X size={15} /> Cancel
           </button>
         </div>
       )}
@@ -168,10 +168,10 @@ function Editor({ text, message, isBusy, onEditInput, onSave, onDiscard }: Props
       />
       <div class="actions">
         <button type="button" class="button primary" disabled={isBusy || !isReady} onClick={onSave}>
-          <Check size={15} aria-hidden /> Save
+          <Check size={15} /> Save
         </button>
         <button type="button" class="button quiet" onClick={onDiscard}>
-          <X size={15} aria-hidden /> Discard changes
+          <X size={15} /> Discard changes
         </button>
       </div>
     </div>

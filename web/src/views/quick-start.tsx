@@ -44,7 +44,7 @@ export function QuickStart({ title = 'Connect your computer' }: { title?: string
       {isConnected && <Status computer={computer} />}
       {isConnected && (
         <Link href={computer.machineId ? `/new?machine=${encodeURIComponent(computer.machineId)}` : '/new'} class="button primary">
-          <Plus size={18} aria-hidden /> Start a session
+          <Plus size={18} /> Start a session
         </Link>
       )}
     </section>
@@ -71,7 +71,7 @@ function Command({ agent }: { agent: BridgeAgent }) {
       </pre>
       <div class="row wrap copy-command">
         <button type="button" class="button primary" disabled={isPending} onClick={() => void copyToClipboard(command)}>
-          <Copy size={16} aria-hidden /> Copy
+          <Copy size={16} /> Copy
         </button>
         <Status computer={null} />
       </div>
@@ -92,7 +92,7 @@ function Command({ agent }: { agent: BridgeAgent }) {
 function Status({ computer }: { computer: Computer | null }) {
   return (
     <p class={computer ? 'connect-status connected' : 'connect-status'} role="status">
-      {computer ? <CircleCheck size={18} aria-hidden /> : <LoaderCircle size={18} aria-hidden class="spinning" />}
+      {computer ? <CircleCheck size={18} /> : <LoaderCircle size={18} class="spinning" />}
       {computer ? (
         <span>
           <EscapedText text={computer.name} /> is connected

@@ -13,10 +13,12 @@ import { parseArguments, parsePlan, parseQuestions } from '../content/tool-argum
 import * as actions from '../state/actions.ts';
 import { acceptEditsMode } from '../state/catalog.ts';
 import { deleteAnswerDraft, getAnswerDraft, updateAnswerDraft } from '../state/drafts.ts';
+import { getOwn } from '../state/get-own.ts';
+import { state } from '../state/store.ts';
 import { isDialogOpen, openDialog } from '../ui/dialog.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
-import { trackDecision } from './answered-elsewhere.ts';
+import { describeAnswer, trackDecision } from './answered-elsewhere.ts';
 import { Plan } from './plan.tsx';
 import { Questions } from './questions.tsx';
 import { ChoiceNote, furtherApprovals, type RequestActions, RequestChoices } from './request-choices.tsx';
@@ -53,7 +55,7 @@ function RequestHead({ request, pager }: { request: PendingRequest; pager: Compo
   return (
     <div class="request-head">
       <h2>
-        {hasQuestions ? <ShieldQuestion size={16} aria-hidden /> : <ToolIcon name={tool} />}
+        {hasQuestions ? <ShieldQuestion size={16} /> : <ToolIcon name={tool} />}
         <span class="request-title">{titleOf(request)}</span>
         <span class="request-tool muted small mono">
           <EscapedText text={tool} />
@@ -98,6 +100,10 @@ export function RequestCard({ session, requestId: id, request: published, isActi
     return decide(errorTitle, () => actions.approve(session.id, id, body));
   };
   const deny = (decision: 'denied' | 'abort') => void decide('Could not deny the request', () => actions.deny(session.id, id, decision));
+  const whyObsolete = () => {
+    const { requests, completedRequests } = getOwn(state.value.sessions, session.id)?.agentState ?? {};
+    return getOwn(requests ?? {}, id) ? undefined : `${describeAnswer(getOwn(completedRequests ?? {}, id))}. Your text was not sent.`;
+  };
   const denyWithReason = () =>
     openDialog({
       title: plan ? 'Keep planning' : 'Deny the request',
@@ -110,6 +116,7 @@ export function RequestCard({ session, requestId: id, request: published, isActi
       },
       action: plan ? 'Keep planning' : 'Deny',
       isDangerous: true,
+      whyObsolete,
       onConfirm: async (reason) => {
         onDecide();
         // Without `decide`, because the dialog shows the error.
@@ -177,7 +184,7 @@ export function RequestCard({ session, requestId: id, request: published, isActi
               {...choices}
               canApprove={isComplete}
               needsChoice={request.needsChoice}
-              approvals={furtherApprovals(request, { isPlan: plan !== null, editsMode, approve })}
+              approvals={furtherApprovals(request, { isPlan: plan !== null, editsMode, approve, whyObsolete })}
             />
           </>
         )}
@@ -215,7 +222,7 @@ function ShortenedNotice({ size: { parts, bytes }, load, onLoad }: ShortenedNoti
     <div class="notice warn">
       <span>Only a part of this request is shown. Load all of it ({formatSize(bytes)}) to approve it.</span>
       <button type="button" class="button" disabled={count !== null} onClick={() => void start()}>
-        <Download size={16} aria-hidden /> {count === null ? 'Load all' : `Loading ${Math.round((100 * count) / parts)} % …`}
+        <Download size={16} /> {count === null ? 'Load all' : `Loading ${Math.round((100 * count) / parts)} % …`}
       </button>
     </div>
   );
@@ -227,7 +234,7 @@ function ChangedNotice({ onReview }: { onReview: () => void }) {
     <div class="notice" role="alert">
       <span>The agent changed this request.</span>
       <button type="button" class="button" onClick={onReview}>
-        <Eye size={16} aria-hidden /> Review again
+        <Eye size={16} /> Review again
       </button>
     </div>
   );

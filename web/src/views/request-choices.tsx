@@ -89,13 +89,13 @@ export function RequestChoices({
         {...shortcut('a')}
         {...(isForm ? {} : { onClick: needsChoice ? openSheet : () => void actions.approve({ decision: 'approved' }) })}
       >
-        <Check size={18} aria-hidden /> {needsChoice ? 'Choose …' : approveLabel} <KeyHint keys="a" />
+        <Check size={18} /> {needsChoice ? 'Choose …' : approveLabel} <KeyHint keys="a" />
       </button>
       <button type="button" class="button" onClick={actions.deny} {...shortcut('d')}>
-        <X size={18} aria-hidden /> {denyLabel} <KeyHint keys="d" />
+        <X size={18} /> {denyLabel} <KeyHint keys="d" />
       </button>
       <button ref={moreButton} type="button" class="button quiet" aria-haspopup="dialog" onClick={openSheet} {...shortcut('.')}>
-        <Ellipsis size={18} aria-hidden /> More <KeyHint keys="." />
+        <Ellipsis size={18} /> More <KeyHint keys="." />
       </button>
       {isSheetOpen && (
         <Sheet
@@ -114,10 +114,18 @@ export function ChoiceNote() {
   return <p class="choice-note notice warn small">{CHOICE_NOTE}</p>;
 }
 
+interface FurtherOptions {
+  isPlan: boolean;
+  editsMode: string | undefined;
+  approve: RequestActions['approve'];
+  /** Returns why the request can no longer be answered. */
+  whyObsolete: () => string | undefined;
+}
+
 /** Returns the approvals besides the primary one: with accepted edits, in the agent's own words, and for the session. */
 export function furtherApprovals(
   { needsChoice = false, sessionRule, choices = [] }: PendingRequest,
-  { isPlan, editsMode, approve }: { isPlan: boolean; editsMode: string | undefined; approve: RequestActions['approve'] },
+  { isPlan, editsMode, approve, whyObsolete }: FurtherOptions,
 ): SheetItem[] {
   const item = (key: string, label: ComponentChildren, approval: Approval): SheetItem => ({
     key,
@@ -129,7 +137,9 @@ export function furtherApprovals(
     .map(({ id, label, neverAsks }): SheetItem => {
       const approval: Approval = { decision: 'approved', answers: { choice: [id] } };
       const choice = item(`choice ${id}`, <EscapedText text={label} />, approval);
-      return neverAsks ? { ...choice, isDangerous: true, onSelect: () => confirmNeverAsking(() => approve(approval)) } : choice;
+      return neverAsks
+        ? { ...choice, isDangerous: true, onSelect: () => confirmNeverAsking(() => approve(approval), whyObsolete) }
+        : choice;
     });
   const hasSessionAnswer = !isPlan && !needsChoice && sessionRule !== null;
   return [

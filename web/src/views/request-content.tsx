@@ -53,7 +53,7 @@ export function RequestContent({ label, allSeenOrShowMore, children }: Props) {
       </div>
       {hasMoreBelow && (
         <button type="button" class="button request-more" onClick={scrollDown}>
-          <ChevronDown size={16} aria-hidden /> More below
+          <ChevronDown size={16} /> More below
         </button>
       )}
     </div>

@@ -26,9 +26,9 @@ export function SessionRules({ session: { id, agentState } }: { session: Session
             aria-label={`Ask again for ${label.replaceAll('`', '')}`}
             onClick={() => void tryOrToast('Could not withdraw the rule', () => actions.revokeRule(id, ruleId))}
           >
-            <ShieldCheck size={13} aria-hidden />
+            <ShieldCheck size={13} />
             <RuleLabel rule={{ kind, label }} />
-            <X size={13} aria-hidden />
+            <X size={13} />
           </button>
         </li>
       ))}

@@ -77,10 +77,10 @@ export function SessionSearch({ sessionId }: { sessionId: string }) {
           onInput={({ currentTarget }) => setQuery(currentTarget.value)}
         />
         <button type="button" class="button quiet icon" aria-label="Older hit" disabled={hits.length === 0} onClick={() => move(1)}>
-          <ArrowUp size={18} aria-hidden />
+          <ArrowUp size={18} />
         </button>
         <button type="button" class="button quiet icon" aria-label="Newer hit" disabled={hits.length === 0} onClick={() => move(-1)}>
-          <ArrowDown size={18} aria-hidden />
+          <ArrowDown size={18} />
         </button>
         <button
           type="button"
@@ -89,10 +89,10 @@ export function SessionSearch({ sessionId }: { sessionId: string }) {
           aria-expanded={isDateOpen}
           onClick={() => setDateOpen(!isDateOpen)}
         >
-          <CalendarDays size={18} aria-hidden />
+          <CalendarDays size={18} />
         </button>
         <button type="button" class="button quiet icon" aria-label="Close the search" onClick={close}>
-          <X size={18} aria-hidden />
+          <X size={18} />
         </button>
       </div>
       {isDateOpen && <DateField sessionId={sessionId} />}

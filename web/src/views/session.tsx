@@ -32,7 +32,7 @@ import { Outgoing } from './timeline-item.tsx';
 /** Shown until the code of the menu is fetched. */
 const MENU_BUTTON = (
   <button type="button" class="button quiet icon" aria-label="Session actions" disabled>
-    <MoreHorizontal size={20} aria-hidden />
+    <MoreHorizontal size={20} />
   </button>
 );
 
@@ -102,7 +102,7 @@ function SessionGone({ id, text }: { id: string; text: string }) {
   const outgoing = useSelector(({ conversations }) => getOwn(conversations, id)?.outgoing) ?? [];
   return (
     <div class="empty" role="alert">
-      <MessageCircleOff size={40} aria-hidden />
+      <MessageCircleOff size={40} />
       <h1>{end === 0 ? text : text.slice(0, end)}</h1>
       {end > 0 && <p>{text.slice(end + 1)}</p>}
       <Link href="/" class="button primary">
@@ -129,7 +129,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
           class="button quiet icon back"
           aria-label={waiting === 0 ? 'Back to sessions' : `Back to sessions, ${waiting} waiting`}
         >
-          <ArrowLeft size={20} aria-hidden />
+          <ArrowLeft size={20} />
           {waiting > 0 && (
             <span class="badge" aria-hidden>
               {waiting > 99 ? '99+' : waiting}
@@ -156,7 +156,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
       <nav class="tabs" aria-label="Session views">
         {TABS.map(({ tab: name, path, label, Icon }) => (
           <Link key={name} href={`/sessions/${id}${path}`} aria-current={tab === name ? 'page' : undefined}>
-            <Icon size={16} aria-hidden /> <span class="tab-label">{label}</span>
+            <Icon size={16} /> <span class="tab-label">{label}</span>
           </Link>
         ))}
       </nav>
@@ -235,10 +235,10 @@ function Activity({ session }: { session: Session }) {
     return (
       <button
         type="button"
-        class="button stop"
+        class="button danger stop"
         onClick={() => void tryOrToast('Could not stop the agent', () => actions.abort(session.id))}
       >
-        <Square size={14} aria-hidden fill="currentColor" /> <span class="stop-label">Stop</span>
+        <Square size={14} fill="currentColor" /> <span class="stop-label">Stop</span>
       </button>
     );
   }

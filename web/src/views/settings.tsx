@@ -57,7 +57,7 @@ function AllSettings() {
           <p class="muted">What this account has on the hub, and what went wrong lately.</p>
           <div>
             <Link href="/settings/status" class="button">
-              <Activity size={16} aria-hidden /> Show the status
+              <Activity size={16} /> Show the status
             </Link>
           </div>
         </section>

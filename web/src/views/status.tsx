@@ -34,12 +34,12 @@ export function Status() {
       <div class="page-head">
         <div class="row">
           <Link href="/settings" class="button quiet icon" aria-label="Back to settings">
-            <ArrowLeft size={20} aria-hidden />
+            <ArrowLeft size={20} />
           </Link>
           <h1>Status</h1>
         </div>
         <button type="button" class="button" disabled={isLoading} onClick={refetch}>
-          <RotateCw size={16} aria-hidden /> Refresh
+          <RotateCw size={16} /> Refresh
         </button>
       </div>
       {error !== null ? (

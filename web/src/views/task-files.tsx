@@ -12,7 +12,7 @@ export function TaskFiles() {
     <div class="task-files">
       <UploadList sessionId={NEW_SESSION} />
       <button type="button" class="button" onClick={() => input.current?.click()}>
-        <Paperclip size={16} aria-hidden /> Attach files
+        <Paperclip size={16} /> Attach files
       </button>
       <input
         ref={input}

@@ -47,7 +47,7 @@ function Command({ label, text }: { label: string; text: string }) {
         <EscapedText text={text} />
       </code>
       <button type="button" class="button icon" aria-label={`Copy: ${text}`} onClick={() => void copyToClipboard(text)}>
-        <Copy size={16} aria-hidden />
+        <Copy size={16} />
       </button>
     </div>
   );

@@ -77,7 +77,7 @@ export function TimelineItemView({ item, sessionId: id, metadata, isActive, turn
       );
     case 'thinking':
       return (
-        <Disclosure icon={<Brain size={15} aria-hidden />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
+        <Disclosure icon={<Brain size={15} />} title={item.isLive ? 'Thinking …' : 'Thinking'}>
           <p class="thinking">
             <TextWithCode text={item.text} />
           </p>
@@ -96,7 +96,7 @@ export function TimelineItemView({ item, sessionId: id, metadata, isActive, turn
     case 'result':
       return (
         <ResultDisclosure
-          icon={<Terminal size={15} aria-hidden />}
+          icon={<Terminal size={15} />}
           title="Output of an earlier tool call"
           isFailed={item.isError}
           output={item.text}
@@ -126,7 +126,7 @@ export function TimelineItemView({ item, sessionId: id, metadata, isActive, turn
     case 'error':
       return (
         <p class="turn-error">
-          <AlertTriangle size={15} aria-hidden /> <span>{item.text}</span>
+          <AlertTriangle size={15} /> <span>{item.text}</span>
           <LoadWhole cut={item.cut} sessionId={id} />
           <ItemTimestamp />
         </p>
@@ -140,7 +140,7 @@ export function TimelineItemView({ item, sessionId: id, metadata, isActive, turn
       );
     case 'unknown':
       return (
-        <Disclosure icon={<Terminal size={15} aria-hidden />} title="Unknown message">
+        <Disclosure icon={<Terminal size={15} />} title="Unknown message">
           <ToolOutput text={formatJson(item.json)} />
         </Disclosure>
       );
@@ -198,12 +198,12 @@ function MessageMeta({ copyText, fork }: { copyText?: string | undefined; fork?:
             forkPoint.value = fork;
           }}
         >
-          <GitFork size={15} aria-hidden />
+          <GitFork size={15} />
         </button>
       )}
       {copyText && (
         <button type="button" class="message-button" aria-label="Copy message" title="Copy" onClick={() => void copyToClipboard(copyText)}>
-          <Copy size={15} aria-hidden />
+          <Copy size={15} />
         </button>
       )}
     </span>
@@ -232,23 +232,23 @@ export function Outgoing({
       <p class="outgoing-status small" role="status">
         {status === 'sending' && (
           <>
-            <Clock size={13} aria-hidden /> Sending …
+            <Clock size={13} /> Sending …
           </>
         )}
         {status === 'sent' && (
           <>
-            <Check size={13} aria-hidden /> Sent
+            <Check size={13} /> Sent
           </>
         )}
         {status === 'waiting' && (
           <>
-            <Clock size={13} aria-hidden /> Waiting for the hub
+            <Clock size={13} /> Waiting for the hub
             {isVolatile && '. Keep this page open: the browser cannot store the message.'}
           </>
         )}
         {status === 'failed' && (
           <>
-            <AlertTriangle size={13} aria-hidden /> Not sent: {error !== undefined && <ErrorText text={error} />}
+            <AlertTriangle size={13} /> Not sent: {error !== undefined && <ErrorText text={error} />}
           </>
         )}
       </p>
@@ -256,16 +256,16 @@ export function Outgoing({
         <div class="actions">
           {session ? (
             <button type="button" class="button" onClick={() => void outbox.retry(sessionId, outgoing, canLeave)}>
-              {canLeave ? <Hourglass size={15} aria-hidden /> : <RotateCw size={15} aria-hidden />}
+              {canLeave ? <Hourglass size={15} /> : <RotateCw size={15} />}
               <span class="ellipsis">{canLeave && status === 'failed' ? `Leave for ${metadata?.host || 'its machine'}` : 'Retry'}</span>
             </button>
           ) : (
             <button type="button" class="button" onClick={() => void copyToClipboard(text)}>
-              <Copy size={15} aria-hidden /> Copy
+              <Copy size={15} /> Copy
             </button>
           )}
           <button type="button" class="button quiet" onClick={() => outbox.discard(sessionId, localId)}>
-            <X size={15} aria-hidden /> Discard
+            <X size={15} /> Discard
           </button>
         </div>
       )}

@@ -15,7 +15,7 @@ export function TodoList({ todos }: { todos: TodoItem[] }) {
         return (
           // Not keyed by id: agents may use an id twice.
           <li key={index} data-status={status}>
-            <Icon size={16} aria-hidden />
+            <Icon size={16} />
             <span>{content}</span>
             <span class="visually-hidden">, {STATUS_LABELS[status]}</span>
             {priority === 'high' && <span class="chip warn">high</span>}
@@ -31,15 +31,21 @@ export function TodoStrip({ todos }: { todos: TodoItem[] }) {
   const done = todos.filter(({ status }) => status === 'completed').length;
   const current = todos.find(({ status }) => status === 'in_progress') ?? todos.find(({ status }) => status === 'pending');
   if (!current) return null;
+  // The current todo may be below many others. `scrollIntoView` would also scroll the page.
+  const showCurrent = ({ currentTarget }: Event) => {
+    const item = (currentTarget as Element).querySelectorAll('li')[todos.indexOf(current)];
+    const list = item?.parentElement;
+    if (list) list.scrollTop = item.offsetTop - list.offsetTop - list.clientHeight / 2;
+  };
   return (
-    <details class="todo-strip">
+    <details class="todo-strip" onToggle={showCurrent}>
       <summary>
-        <ListTodo size={16} aria-hidden />
+        <ListTodo size={16} />
         <span>
           {done}/{todos.length}
         </span>
         <span class="ellipsis">{current.content}</span>
-        <progress value={done} max={todos.length} aria-label="Todos done" />
+        <progress class="usage-bar" value={done} max={todos.length} aria-label="Todos done" />
       </summary>
       <TodoList todos={todos} />
     </details>

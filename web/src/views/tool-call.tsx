@@ -96,7 +96,7 @@ function DecidedPlan({ plan, permission, metadata }: DecidedPlanProps) {
   return (
     <section class="plan-item" aria-label="Plan">
       <h2>
-        <ListTodo size={15} aria-hidden /> Plan
+        <ListTodo size={15} /> Plan
         <span class="disclosure-trailing">
           <span class={kind === 'approved' ? 'chip ok' : 'chip'}>
             <DecisionIcon request={permission} /> {kind === 'denied' ? 'Kept planning' : label}
@@ -173,7 +173,7 @@ function ToolStatus({ tool: { permission, state, children }, changes }: { tool: 
       {permission && <DecisionIcon request={permission} isLabelled />}
       {state === 'waiting' && (
         <span class="chip warn">
-          <Hourglass size={13} aria-hidden />
+          <Hourglass size={13} />
           <span>
             waiting<span class="wide-only"> for you</span>
           </span>
@@ -181,7 +181,7 @@ function ToolStatus({ tool: { permission, state, children }, changes }: { tool: 
       )}
       {state === 'running' && (
         <span class="chip accent">
-          <LoaderCircle size={13} aria-hidden class="spinning" /> running
+          <LoaderCircle size={13} class="spinning" /> running
         </span>
       )}
       {state === 'done' && <Check size={15} class="done" role="img" aria-label="done" />}

@@ -14,5 +14,5 @@ const ICONS: [RegExp, typeof Wrench][] = [
 /** Returns an icon that fits the tool's name. */
 export function ToolIcon({ name }: { name: string }) {
   const Icon = ICONS.find(([pattern]) => pattern.test(name))?.[1] ?? Wrench;
-  return <Icon size={15} aria-hidden />;
+  return <Icon size={15} />;
 }

@@ -43,7 +43,7 @@ function MissingFiles({ sessionId }: { sessionId: string }) {
         {names.length === 1 ? 'Attach it again to send it.' : 'Attach them again to send them.'}
       </span>
       <button type="button" class="button quiet icon" aria-label="Close" onClick={() => forgetMissingFiles(sessionId)}>
-        <X size={16} aria-hidden />
+        <X size={16} />
       </button>
     </div>
   );
@@ -59,7 +59,7 @@ function FileIcon({ file }: { file: File }) {
     return () => URL.revokeObjectURL(created);
   }, [file]);
   if (isThumbnailType(file.type)) return url === undefined ? <span class="thumbnail" /> : <Thumbnail url={url} />;
-  return <Paperclip size={15} aria-hidden />;
+  return <Paperclip size={15} />;
 }
 
 function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[] }) {
@@ -79,7 +79,7 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
                 aria-label={`Retry ${upload.file.name}`}
                 onClick={() => void startUpload(sessionId, upload)}
               >
-                <RotateCw size={16} aria-hidden />
+                <RotateCw size={16} />
               </button>
             )}
             <button
@@ -88,7 +88,7 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
               aria-label={`Remove ${upload.file.name}`}
               onClick={() => removeFile(sessionId, upload)}
             >
-              <X size={16} aria-hidden />
+              <X size={16} />
             </button>
           </li>
         ))}
