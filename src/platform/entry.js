@@ -33,7 +33,7 @@ export default class extends WorkerEntrypoint {
     const observed = requests.begin(request);
     const end = (response) => requests.end(observed, response, this.env, this.ctx);
     try {
-      return hub.fetch(request, this.env, this.ctx, observed).then(end);
+      return hub.fetch(request, this.env, this.ctx).then(end);
     } catch (error) {
       if (!init.criticalError) throw error;
       return end(init.interrupted());

@@ -112,7 +112,7 @@ extern "C" {
     #[wasm_bindgen(js_name = configureRoutes)]
     pub fn configure_routes(patterns: &str);
     #[wasm_bindgen(js_name = noteNamespace)]
-    pub fn note_namespace(observed: &JsValue, namespace: &str);
+    pub fn note_namespace(request: &Request, namespace: &str);
     #[wasm_bindgen(js_name = isolateMetrics)]
     pub fn isolate_metrics() -> String;
 }

@@ -2,6 +2,7 @@
 
 import { interrupted, unavailable } from './guard.js';
 import { logError } from './log.js';
+import { noteNamespace } from './requests.js';
 import { withHeaders } from './timing.js';
 
 /** The objects of the namespaces. */
@@ -46,6 +47,7 @@ export class Objects {
    * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
    */
   connect(namespace, socket, expiresAt, credential, request, timeoutMs) {
+    noteNamespace(request, namespace);
     const headers = socketHeaders(namespace, socket, expiresAt, credential, request);
     return this.#fetch(namespace, request.body === null ? request.url : request, headers, timeoutMs);
   }
@@ -58,6 +60,7 @@ export class Objects {
    * @returns {Promise<Response>} as for `connect`
    */
   forward(namespace, credential, request, timeoutMs, addedHeaders, startedAt) {
+    noteNamespace(request, namespace);
     const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
     // The body of a GET request is forwarded as well. The object discards it, so that a client that is still sending gets the response.
     if (request.method === 'GET' && request.body === null) {

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { mock, test } from 'node:test';
 import { configureLog } from './log.js';
-import { begin, configureRoutes, end, isolateMetrics, noteNamespace, objects, reportObjects } from './requests.js';
+import { begin, configureRoutes, end, isolateMetrics, objects, reportObjects } from './requests.js';
 
 configureRoutes('/api/sessions\n/api/sessions/{id}');
 
@@ -51,19 +51,6 @@ test('a request that is slow or failed has a line with its id, and of the others
   configureLog('error', 1_000_000);
   assert.deepEqual((await answer({ status: 404 })).lines, []);
   assert.equal((await answer({ status: 500 })).lines.length, 1);
-});
-
-test('the observation of a request keeps none of its objects and adds nothing to it, so that both are garbage when it ends', () => {
-  const request = new Request('https://hub.example/api/auth', { headers: { 'cf-connecting-ip': '2001:db8::1' } });
-  const keys = Reflect.ownKeys(request);
-  const observed = begin(request);
-  noteNamespace(observed, 'team');
-  assert.deepEqual(Reflect.ownKeys(request), keys);
-  assert.equal(observed.client, '2001:db8::1');
-  assert.deepEqual(
-    Object.values(observed).filter((value) => typeof value === 'object'),
-    [],
-  );
 });
 
 test('of refused requests, 60 a minute have a line, and the next minute begins with the number of the omitted ones', async () => {

@@ -87,7 +87,7 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
 }
 
 #[wasm_bindgen]
-pub fn fetch(request: Request, env: Env, context: Context, observed: JsValue) -> Promise {
+pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
     guard::initialize();
     let head = convert::request_head(&request);
     let state = match worker_state(&env) {
@@ -97,7 +97,7 @@ pub fn fetch(request: Request, env: Env, context: Context, observed: JsValue) ->
     // Computed first: without CORS headers in an error response, a browser does not let a page of another origin read it.
     let cors = state.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
     let (cors, started_at) = (convert::header_lines(&cors), glue::now());
-    let incoming = Rc::new(IncomingRequest { state, head, request, env, context, observed });
+    let incoming = Rc::new(IncomingRequest { state, head, request, env, context });
     let mut routing = Box::pin(Rc::clone(&incoming).route());
     let action = match guard::with_headers(&cors, || routing.as_mut().now_or_never()) {
         // Most requests. Returns the promise of the object: a wasm future that waits for it would cost 10% more CPU time.
@@ -141,8 +141,6 @@ struct IncomingRequest {
     request: Request,
     env: Env,
     context: Context,
-    /// The observation of the request (`requests.js`).
-    observed: JsValue,
 }
 
 impl IncomingRequest {
@@ -160,7 +158,7 @@ impl IncomingRequest {
                 Ok(convert::to_js_response(&response))
             }
             Action::History(history) => {
-                glue::note_namespace(&self.observed, history.namespace.as_str());
+                glue::note_namespace(request, history.namespace.as_str());
                 let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
@@ -218,7 +216,6 @@ impl IncomingRequest {
         expires_at: Option<u64>,
         credential: Option<&Credential>,
     ) -> Result<Response> {
-        glue::note_namespace(&self.observed, namespace.as_str());
         let expires_at = expires_at.map(|at| at.to_string()).unwrap_or_default();
         let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
@@ -235,7 +232,6 @@ impl IncomingRequest {
         headers: &str,
         started_at: Option<f64>,
     ) -> Promise {
-        glue::note_namespace(&self.observed, namespace.as_str());
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
         let credential = token.map(VerifiedToken::header).unwrap_or_default();
         let response = objects.forward(namespace.as_str(), &credential, &self.request, timeout_ms, headers, started_at);
