@@ -44,7 +44,6 @@ pub mod devices;
 pub mod events;
 pub mod inbound;
 pub mod machines;
-pub mod memory;
 pub mod namespace;
 pub mod push;
 pub mod sessions;
@@ -55,8 +54,12 @@ pub mod workspace;
 pub mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
+use futures::future::BoxFuture;
+
+use crate::limits::MIN_CACHED_BYTES;
+use crate::memory_budget::{Evictable, NamespaceBudget, Reservation};
 use crate::model::ids::uuid_v7;
 use crate::store::counts::Counts;
 use crate::store::fence::Fenced;
@@ -66,6 +69,7 @@ use crate::store::retry::Retrying;
 use crate::store::wrong_tokens::WrongTokens;
 use crate::store::{Database, DbError};
 pub use core::config::Config;
+use core::error::Error;
 use core::namespace::quotas::Usage;
 use core::ports::Runtime;
 use core::state::State;
@@ -158,5 +162,49 @@ impl Hub {
         // The count is in the last bytes, because the version and the variant of a UUID overwrite some bits of the first bytes.
         bytes.iter_mut().rev().zip(count.to_le_bytes()).for_each(|(byte, of_count)| *byte = of_count);
         bytes
+    }
+
+    pub fn budget(&self) -> &Arc<NamespaceBudget> {
+        &self.memory.budget
+    }
+
+    /// The namespace's memory, for reads that need no live state.
+    pub fn memory(&self) -> &ReadMemory {
+        &self.memory
+    }
+
+    /// Reserves memory without waiting. Fails if too little is free.
+    pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
+        self.budget().reserve(bytes).ok_or(Error::MemoryInUse)
+    }
+
+    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS).
+    ///
+    /// Must not be called while a lock is held: a task that frees memory may need the lock.
+    pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
+        self.wait_for_memory_until(bytes, self.memory.deadline())
+    }
+
+    /// Waits for memory until a time in Unix milliseconds.
+    pub(in crate::hub) fn wait_for_memory_until(
+        &self,
+        bytes: usize,
+        deadline: u64,
+    ) -> BoxFuture<'_, Result<Reservation, Error>> {
+        Box::pin(async move { Ok(self.memory.reserve(bytes, deadline).await?) })
+    }
+}
+
+impl Evictable for Hub {
+    fn evict(&self, bytes: usize) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // The code that requests memory holds the lock, and may be changing a cached session.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if state.memory_reservations.cache.bytes() > MIN_CACHED_BYTES {
+            state.shrink_cache(|_| bytes);
+        }
     }
 }

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 const USES: &str = "
     auth              -> model
     http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
-    hub               -> hub::core hub::core::namespace hub::core::ports model store
+    hub               -> hub::core hub::core::error hub::core::namespace hub::core::ports limits memory_budget model store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
@@ -64,8 +64,6 @@ const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::core::memory", "hub/core", "memory"),
     ("hub::turn", "hub/events", "log publish"),
     ("hub::turn", "hub/push", "notify"),
-    ("hub::write", "hub/namespace", "usage"),
-    ("hub::write", "hub", "memory"),
     ("hub::calls", "hub", "calls"),
     ("hub::status", "hub", "status"),
     ("hub::devices", "hub", "devices"),

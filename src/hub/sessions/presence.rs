@@ -12,7 +12,7 @@ use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
-use crate::hub::write::lookups::MAX_GROUPED_LOOKUPS;
+use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::event::Event;
 use crate::model::json::Json;

@@ -3,7 +3,9 @@
 //! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
 //! A commit waits for the end of a burst of changes, and pauses after a burst while other namespaces write.
 //!
-//! Each batch ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages. So a lookup
+//! Lookups of sessions: concurrent lookups share a batch, for example when many CLIs reconnect after a wake or create sessions.
+//!
+//! Each batch of a commit ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages. So a lookup
 //! costs no query of its own, and only one group of lookups is in flight.
 
 use std::collections::BTreeSet;
@@ -11,7 +13,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, Either, select};
+use futures::future::{BoxFuture, Either, join, select};
 
 use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
@@ -19,7 +21,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::local_ids::{LocalIds, Seen};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::BeforeImages;
-use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, ReadTicket, UnknownLocalId};
+use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, Lookup, ReadTicket, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
@@ -44,6 +46,9 @@ const MIN_PAUSED_EFFECTS: usize = 40;
 const EFFECTS_PER_MS: usize = 6;
 /// The longest pause after a batch, in milliseconds.
 const MAX_PAUSE_MS: u64 = 100;
+
+/// The largest number of session lookups in one batch: each may return a row of 2 MB.
+pub const MAX_GROUPED_LOOKUPS: usize = 16;
 
 /// How many bytes of queued frames are searched for local ids to look up together.
 pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
@@ -233,6 +238,61 @@ impl Hub {
         if others_write && effects >= MIN_PAUSED_EFFECTS {
             let thread_ms = (effects / EFFECTS_PER_MS) as u64;
             self.rt.sleep(batch_ms.min(thread_ms).min(MAX_PAUSE_MS)).await;
+        }
+    }
+
+    /// Runs statements with small results in a batch with other lookups. Returns the rows of each statement. Other tasks may run
+    /// between the read and the return.
+    pub(in crate::hub) async fn look_up(
+        self: &Arc<Self>,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Vec<Row>>, DbError> {
+        let (sender, receiver) = oneshot::channel();
+        let is_first = {
+            let lookups = &mut self.turn().lookups;
+            lookups.push(Lookup { statements, sender });
+            lookups.len() == 1
+        };
+        if is_first {
+            self.spawn(|hub| async move { hub.run_lookups().await });
+        }
+        receiver.await.unwrap_or_else(|_| Err(DbError::Unavailable("the hub was interrupted".into())))
+    }
+
+    /// Runs a read, and reads the last rows of the event log at the same time, because the next change needs them.
+    pub(in crate::hub) async fn read_beside_log(
+        &self,
+        read: BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>,
+    ) -> Result<Vec<Vec<Row>>, DbError> {
+        let is_database_idle = self.db.is_idle() && self.turn().lookups.is_empty();
+        let sync_log = async {
+            if is_database_idle {
+                // After an error, the change reads the log again.
+                let _ = self.publish_missed_events().await;
+            }
+        };
+        join(read, sync_log).await.0
+    }
+
+    /// Waits one pass of the event loop, and longer while more lookups begin. Then runs all waiting lookups.
+    async fn run_lookups(self: &Arc<Self>) {
+        self.await_burst_end(1, |state| state.lookups.len()).await;
+        let mut lookups = std::mem::take(&mut self.turn().lookups);
+        while !lookups.is_empty() {
+            let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
+            let batch = std::mem::replace(&mut lookups, later_lookups);
+            self.spawn(|hub| async move { hub.run_lookup_batch(batch).await });
+        }
+    }
+
+    async fn run_lookup_batch(&self, mut lookups: Vec<Lookup>) {
+        let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
+        let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
+        let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);
+        for (lookup, count) in lookups.into_iter().zip(counts) {
+            let own_rows = rows.as_mut().map(|rows| rows.by_ref().take(count).collect()).map_err(|error| error.clone());
+            // Fails if the request has ended.
+            let _ = lookup.sender.send(own_rows);
         }
     }
 }
