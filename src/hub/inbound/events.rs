@@ -196,7 +196,7 @@ impl Hub {
     fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
         let (Some(timing), Some(reply)) = (timing, from.reply(ignored)) else { return };
         match timing {
-            AckTiming::Now => self.turn().send_committed_reply(reply),
+            AckTiming::Now => self.turn().send_committed_reply(&reply),
             AckTiming::OnCommit => {
                 self.turn().write_queue.on_commit(Effect::Reply(reply));
                 self.start_commit();

@@ -203,7 +203,7 @@ impl Hub {
         if let Some((large, version)) = large {
             let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
             let reply = update.reply(false, version, TextParts::value(Some(value)));
-            reply.into_iter().for_each(|reply| self.turn().send_committed_reply(reply));
+            reply.iter().for_each(|reply| self.turn().send_committed_reply(reply));
             return Ok(());
         }
         self.start_commit();

@@ -55,7 +55,7 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Queues the update for the session's CLIs. `value` is the current metadata. Returns the version of the metadata.
+    /// Queues the update of the metadata, which are `value`, for the session's CLIs. Returns their version.
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let version = self.state.cache.require_entry(id)?.session.metadata_version;
         let field = VersionedField::Metadata;
@@ -94,9 +94,9 @@ impl Turn<'_> {
         };
         let (version, notification) = self.state.change_entry(id, changes, change)?;
         self.queue_update(Owner::Session(id.to_owned()), from, VersionedField::AgentState, version, text);
-        notification
-            .into_iter()
-            .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
+        if let Some(notification) = notification {
+            self.state.write_queue.on_commit(Effect::Notify(notification));
+        }
         self.start_request_retention(id)?;
         Ok(version)
     }
@@ -165,19 +165,11 @@ impl State {
 /// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
-    received
-        .without_completed
-        .iter()
-        .try_for_each(|without_completed| check_size("agentState", without_completed, MAX_CONTENT_BYTES))?;
-    check_pending_sizes(received.without_completed.as_ref())?;
-    Ok(received)
-}
-
-fn check_pending_sizes(without_completed: Option<&Json>) -> Result<(), Error> {
-    if !is_large_state(without_completed) {
-        return Ok(());
-    }
-    let sizes = agent_state::pending_request_sizes(without_completed);
+    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(Some(state))) else {
+        return Ok(received);
+    };
+    check_size("agentState", without_completed, MAX_CONTENT_BYTES)?;
+    let sizes = agent_state::pending_request_sizes(Some(without_completed));
     if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
         let what = "A permission request in `agentState.requests`".to_owned();
         return Err(Error::TooLarge { what, limit: MAX_REQUEST_BYTES, remedy: "Shorten its `arguments`." });
@@ -187,7 +179,7 @@ fn check_pending_sizes(without_completed: Option<&Json>) -> Result<(), Error> {
         let remedy = "Wait for answers before you add requests.";
         return Err(Error::TooLarge { what, limit: MAX_PENDING_BYTES, remedy });
     }
-    Ok(())
+    Ok(received)
 }
 
 /// Returns the text of an agent state with these completed requests.
@@ -195,7 +187,7 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
     without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> TextParts {
-    match without_completed.filter(|without_completed| VersionedField::AgentState.is_large(without_completed)) {
+    match without_completed.filter(|state| is_large_state(Some(state))) {
         Some(without_completed) => match agent_state::completed_to_json(completed) {
             Some(completed) => {
                 TextParts::queued_object_with(without_completed.clone(), agent_state::COMPLETED_REQUESTS, &completed)
@@ -210,7 +202,7 @@ pub(in crate::hub) fn is_large_state(without_completed: Option<&Json>) -> bool {
     without_completed.is_some_and(|without_completed| VersionedField::AgentState.is_large(without_completed))
 }
 
-pub(in crate::hub) fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
+fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
     completed.iter().map(|(id, entry)| (id.as_str(), entry.raw()))
 }
 

@@ -10,7 +10,6 @@ use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
-use crate::hub::sessions::load;
 use crate::hub::sessions::presence::EndCause;
 use crate::limits::KILL_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
@@ -56,7 +55,7 @@ impl Hub {
         let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| "{}".into()).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
-            .with_field(id, load::metadata, |turn, metadata| {
+            .with_field(id, |session| &session.metadata, |turn, metadata| {
                 let metadata = with_archived_fields(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
                 turn.set_metadata(id, metadata, None)?;
                 turn.clear_reactivation(id);

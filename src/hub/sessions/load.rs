@@ -59,27 +59,11 @@ impl RelatedRows {
     }
 }
 
-pub(in crate::hub) struct FieldValue<'a> {
-    pub stored: &'a InlineOrLarge,
-    pub version: u64,
-}
-
-pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
-
-pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
-    FieldValue { stored: &s.metadata, version: s.metadata_version }
-}
-
-/// Returns the agent state without the completed requests.
-pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
-    FieldValue { stored: &s.agent_state, version: s.agent_state_version }
-}
-
-/// Returns the agent state like [`agent_state()`]; null if no request is pending, so that a large state is not read in vain.
-pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
-    match agent_state::count_pending(s.agent_state.json()) {
-        0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
-        _ => agent_state(s),
+/// Returns the agent state without completed requests; null if no request is pending, so that a large state is not read in vain.
+pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
+    match agent_state::count_pending(session.agent_state.json()) {
+        0 => &InlineOrLarge::Null,
+        _ => &session.agent_state,
     }
 }
 
@@ -275,21 +259,21 @@ impl Hub {
     pub(in crate::hub) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
-        field: GetField,
+        field: impl Fn(&Session) -> &InlineOrLarge,
         mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
             self.load_session(id).await?;
             let large = {
                 let mut turn = self.turn();
-                match field(&turn.cache.require_entry(id)?.session).stored.clone() {
+                match field(&turn.cache.require_entry(id)?.session).clone() {
                     InlineOrLarge::Large { large, .. } => large,
                     value => return change(&mut turn, value.json().cloned()),
                 }
             };
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
-            let is_current = |entry: &CachedSession| field(&entry.session).stored.large() == Some(&large);
+            let is_current = |entry: &CachedSession| field(&entry.session).large() == Some(&large);
             if !turn.in_flight.is_locked(id) && turn.cache.entry(id).is_some_and(is_current) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }

@@ -12,7 +12,6 @@ use crate::hub::core::error::{Error, check_field, check_size};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{RETENTION, SWEEP};
 use crate::hub::sessions::fields::split_agent_state;
-use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
@@ -73,7 +72,7 @@ impl Hub {
 
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        let renamed = self.with_field(id, load::metadata, |turn, metadata| {
+        let renamed = self.with_field(id, |session| &session.metadata, |turn, metadata| {
             turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = turn.cache.require_entry(id)?;
             let found = entry.session.metadata_version;

@@ -10,7 +10,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load;
+use crate::hub::sessions::load::state_if_pending;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
@@ -61,7 +61,7 @@ impl Hub {
         if !may_reopen(&self.turn()) {
             return Ok(None);
         }
-        self.with_field(id, load::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
+        self.with_field(id, |session| &session.metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
@@ -73,7 +73,7 @@ impl Hub {
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, load::state_if_pending, |turn, stored| {
+        self.with_field(id, state_if_pending, |turn, stored| {
             match cause {
                 EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {
                     if turn.liveness.request_end(&owner) {
@@ -95,7 +95,7 @@ impl Hub {
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, load::state_if_pending, |turn, stored| {
+        self.with_field(id, state_if_pending, |turn, stored| {
             if !turn.liveness.is_expired(&owner) {
                 return Ok(());
             }

@@ -21,7 +21,7 @@ impl Turn<'_> {
         for effect in effects {
             let to = self.state.recipients(&effect);
             match effect {
-                Effect::Reply(reply) => self.send_committed_reply(reply),
+                Effect::Reply(reply) => self.send_committed_reply(&reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::AddMachine(machine) => self.state.cache.insert_durable_machine(*machine),
                 Effect::Update { parts, .. } => {
@@ -63,7 +63,7 @@ impl Turn<'_> {
     }
 
     /// Sends a CLI the reply to a durable change.
-    pub fn send_committed_reply(&mut self, reply: Reply) {
+    pub fn send_committed_reply(&mut self, reply: &Reply) {
         self.send_frame(reply.conn, &reply.on_commit.concat());
     }
 
