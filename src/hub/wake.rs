@@ -45,12 +45,6 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        // After a crash, a closed namespace may have sockets. The hub closes these sockets, and so begins an epoch.
-        let (to_close, sockets) =
-            if ClosedFor::load(&*rt).is_some() { (sockets, Vec::new()) } else { (Vec::new(), sockets) };
-        for (conn, _) in to_close {
-            rt.close(conn, 1012, "Please reconnect");
-        }
         let budget = memory_budget.namespace_budget(config.namespace.as_ref());
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
@@ -60,8 +54,7 @@ impl Hub {
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
         // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
         let is_after_hibernation = state.connections.has_clients() && !rt.previous_instance_crashed();
-        let fences = Fences { rt: Arc::clone(&rt), telemetry: Arc::clone(&telemetry), is_after_hibernation, now };
-        let (db, access, places) = fences.open(&config, databases);
+        let (db, access, places) = open_databases(&config, databases, &telemetry, is_after_hibernation);
         let memory = ReadMemory::new(budget, Arc::new(Arc::clone(&telemetry)));
         let hub = Arc::new_cyclic(|this| Self {
             config,
@@ -135,65 +128,66 @@ impl Environment for Arc<Telemetry> {
     }
 }
 
-/// Creates the fences of the databases.
-struct Fences {
-    rt: Arc<dyn Runtime>,
-    telemetry: Arc<Telemetry>,
+/// Returns the fenced database of the namespace, and the one with the tables of access.
+fn open_databases(
+    config: &Config,
+    databases: Databases,
+    telemetry: &Arc<Telemetry>,
     is_after_hibernation: bool,
-    now: u64,
+) -> (FencedDb, FencedDb, Option<Places>) {
+    let namespace = config.namespace.to_string();
+    let fence = |db, key, stored_as| fence(telemetry, is_after_hibernation, db, key, stored_as);
+    let known = telemetry.rt.kv_get(PLACE).and_then(|number| number.parse().ok());
+    let single =
+        databases.get(DIRECTORY).ok().filter(|_| databases.is_single() && known.is_none_or(|n| n == DIRECTORY));
+    if let Some(single) = single {
+        let db = fence(Arc::clone(single), namespace, Some(EPOCH));
+        return (Arc::clone(&db), db, None);
+    }
+    let databases = Arc::new(databases);
+    let storage = Arc::clone(&telemetry.rt);
+    let persist = Box::new(move |number: u64, is_chosen: bool| {
+        storage.kv_put(PLACE, &number.to_string());
+        if is_chosen {
+            storage.kv_put(USED_DATABASES, &number.to_string());
+        }
+    });
+    let environment = Box::new(Arc::clone(telemetry));
+    let placed = Placed::new(Arc::clone(&databases), config.namespace.clone(), known, environment, persist);
+    let placed = Arc::new(placed);
+    let db = fence(Arc::clone(&placed) as _, namespace.clone(), Some(EPOCH));
+    let all = || databases.numbers().filter_map(|number| databases.get(number).ok().map(Arc::clone));
+    let fenced_by_number: Vec<_> = all().map(|db| fence(db, namespace.clone(), None)).collect();
+    // The database with the tables of access may also be the database of the namespace, so its fence has another key.
+    let access = all().next().map(|directory| fence(directory, access_key(&config.namespace), Some(ACCESS_EPOCH)));
+    (Arc::clone(&db), access.unwrap_or(db), Some(Places { databases, placed, fenced_by_number }))
 }
 
-impl Fences {
-    /// Returns the database of the namespace, and the one with the tables of access.
-    fn open(&self, config: &Config, databases: Databases) -> (FencedDb, FencedDb, Option<Places>) {
-        let namespace = config.namespace.to_string();
-        let known = self.rt.kv_get(PLACE).and_then(|number| number.parse().ok());
-        let single =
-            databases.get(DIRECTORY).ok().filter(|_| databases.is_single() && known.is_none_or(|n| n == DIRECTORY));
-        if let Some(single) = single {
-            let db = self.fence(Arc::clone(single), namespace, Some(EPOCH));
-            return (Arc::clone(&db), db, None);
+/// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
+/// batch was in flight. Any other wake begins a new epoch, because the last batch of the earlier instance may still be in flight.
+fn fence(
+    telemetry: &Arc<Telemetry>,
+    is_after_hibernation: bool,
+    db: Arc<dyn Database>,
+    key: String,
+    stored_as: Option<&'static str>,
+) -> FencedDb {
+    let db = Arc::new(Watchdog::new(db, Box::new(Arc::clone(telemetry))));
+    let stored = telemetry.rt.kv_get(stored_as.unwrap_or(EPOCH));
+    let continues = is_after_hibernation && stored_as.is_some();
+    let epoch = Epoch::at_start(stored.as_deref(), continues, telemetry.loaded_at);
+    let storage = Arc::clone(&telemetry.rt);
+    let persist = Box::new(move |epoch: Epoch| {
+        if let Some(key) = stored_as {
+            storage.kv_put(key, &epoch.encode());
         }
-        let databases = Arc::new(databases);
-        let storage = Arc::clone(&self.rt);
-        let persist = Box::new(move |number: u64, is_chosen: bool| {
-            storage.kv_put(PLACE, &number.to_string());
-            if is_chosen {
-                storage.kv_put(USED_DATABASES, &number.to_string());
-            }
-        });
-        let environment = Box::new(Arc::clone(&self.telemetry));
-        let placed = Placed::new(Arc::clone(&databases), config.namespace.clone(), known, environment, persist);
-        let placed = Arc::new(placed);
-        let db = self.fence(Arc::clone(&placed) as _, namespace.clone(), Some(EPOCH));
-        let all = || databases.numbers().filter_map(|number| databases.get(number).ok().map(Arc::clone));
-        let fenced_by_number: Vec<_> = all().map(|db| self.fence(db, namespace.clone(), None)).collect();
-        // The database with the tables of access may also be the database of the namespace, so its fence has another key.
-        let access =
-            all().next().map(|directory| self.fence(directory, access_key(&config.namespace), Some(ACCESS_EPOCH)));
-        (Arc::clone(&db), access.unwrap_or(db), Some(Places { databases, placed, fenced_by_number }))
+    });
+    if stored.is_some() && !continues {
+        // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is stored,
+        // there is nothing to overwrite.
+        persist(epoch);
     }
-
-    /// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
-    /// batch was in flight. Any other wake begins a new epoch, because the last batch of the earlier instance may still be in flight.
-    fn fence(&self, db: Arc<dyn Database>, key: String, stored_as: Option<&'static str>) -> FencedDb {
-        let db = Arc::new(Watchdog::new(db, Box::new(Arc::clone(&self.telemetry))));
-        let stored = self.rt.kv_get(stored_as.unwrap_or(EPOCH));
-        let continues = self.is_after_hibernation && stored_as.is_some();
-        let epoch = Epoch::at_start(stored.as_deref(), continues, self.now);
-        let storage = Arc::clone(&self.rt);
-        let persist = Box::new(move |epoch: Epoch| {
-            if let Some(key) = stored_as {
-                storage.kv_put(key, &epoch.encode());
-            }
-        });
-        if stored.is_some() && !continues {
-            // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is
-            // stored, there is nothing to overwrite.
-            persist(epoch);
-        }
-        Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(Arc::clone(&self.telemetry))))
-    }
+    Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(Arc::clone(telemetry))))
 }
 
 /// Returns when the deletion of old data is due; `None` without a setting, and for an object without data. The first run is spread
@@ -247,8 +241,10 @@ impl State {
 
     fn restore_sockets(&mut self, config: &Config, rt: &dyn Runtime, sockets: Vec<(ConnId, String)>, now: u64) {
         for (conn, attachment) in sockets {
-            let Ok(peer) = serde_json::from_str(&attachment) else {
-                // An attachment of another version: the client reconnects.
+            let peer = serde_json::from_str(&attachment).ok().filter(|_| self.closed_for.is_none());
+            let Some(peer) = peer else {
+                // The client of an attachment of another version reconnects. After a crash, a closed namespace may have sockets: the
+                // hub keeps none, and so begins an epoch.
                 rt.close(conn, 1012, "Please reconnect");
                 continue;
             };
