@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::peers::rpc::{Call, Rpc, RpcError, RpcResult, rejection_reason};
+use crate::hub::core::peers::rpc::{Call, RpcError, RpcResult, rejection_reason};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::metrics::{Counter, DurationMetric};
@@ -106,16 +106,6 @@ impl Hub {
         }
     }
 
-    /// Returns an unused id. The id is random, so a late answer from before a restart does not match a new call.
-    fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
-        loop {
-            let ack = u64::from(u32::from_be_bytes(self.unique_bytes()) & MAX_CALL_ACK_ID);
-            if ack > 0 && !rpc.is_pending(ack) {
-                return ack;
-            }
-        }
-    }
-
     /// Calls a method without a result. Each answer is a success, even an invalid one, unless the answer reports a failure.
     pub(in crate::hub) async fn call_without_result(
         &self,
@@ -153,7 +143,13 @@ impl Turn<'_> {
         deadline: u64,
         wait_deadline: u64,
     ) -> Result<Call, Option<oneshot::Receiver<()>>> {
-        let ack = self.hub.generate_ack_id(&self.state.rpc);
+        // Random, so a late answer from before a restart does not match a new call.
+        let ack = loop {
+            let ack = u64::from(u32::from_be_bytes(self.hub.unique_bytes()) & MAX_CALL_ACK_ID);
+            if ack > 0 && !self.state.rpc.is_pending(ack) {
+                break ack;
+            }
+        };
         if let Some(call) = self.state.rpc.open_call(owner, method.as_str(), ack, deadline) {
             self.request_alarm(Some(deadline));
             return Ok(call);

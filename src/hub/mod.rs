@@ -59,7 +59,7 @@ use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 use futures::future::BoxFuture;
 
 use crate::limits::MIN_CACHED_BYTES;
-use crate::memory_budget::{Evictable, NamespaceBudget, Reservation};
+use crate::memory_budget::{Evictable, Reservation};
 use crate::model::ids::uuid_v7;
 use crate::store::counts::Counts;
 use crate::store::fence::Fenced;
@@ -67,7 +67,7 @@ use crate::store::memory::ReadMemory;
 use crate::store::places::{Databases, Placed};
 use crate::store::retry::Retrying;
 use crate::store::wrong_tokens::WrongTokens;
-use crate::store::{Database, DbError};
+use crate::store::DbError;
 pub use core::config::Config;
 use core::error::Error;
 use core::namespace::quotas::Usage;
@@ -93,7 +93,7 @@ struct Places {
 
 pub struct Hub {
     pub config: Config,
-    db: FencedDb,
+    pub(crate) db: FencedDb,
     /// The database with the tables of access. The same as `db` if there is only one.
     access: FencedDb,
     /// `None` if there is only one database.
@@ -118,7 +118,7 @@ pub struct Hub {
     status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
     /// Held while a request imports, moves or deletes the namespace.
     row_changes: futures::lock::Mutex<()>,
-    memory: ReadMemory,
+    pub memory: ReadMemory,
     /// The tokens of CONNECT packets that the object reads.
     wrong_tokens: WrongTokens,
     /// The hub itself, for background tasks.
@@ -126,12 +126,6 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The database, for reads that need no live state.
-    pub fn database(&self) -> &dyn Database {
-        &self.db
-    }
-
-    /// Starts a background task.
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: impl FnOnce(Arc<Self>) -> F) {
         if let Some(hub) = self.this.upgrade() {
             self.rt.spawn(Box::pin(task(hub)));
@@ -164,18 +158,9 @@ impl Hub {
         bytes
     }
 
-    pub fn budget(&self) -> &Arc<NamespaceBudget> {
-        &self.memory.budget
-    }
-
-    /// The namespace's memory, for reads that need no live state.
-    pub fn memory(&self) -> &ReadMemory {
-        &self.memory
-    }
-
     /// Reserves memory without waiting. Fails if too little is free.
     pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
-        self.budget().reserve(bytes).ok_or(Error::MemoryInUse)
+        self.memory.budget.reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
     /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS).

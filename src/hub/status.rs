@@ -98,7 +98,7 @@ impl Hub {
         let (queued, cached) = (turn.write_queue.pending_bytes(), turn.cache.cached_sessions());
         drop(turn);
         let usage = self.rt.database_usage();
-        let (held, isolate_held) = (self.budget().bytes(), self.budget().isolate_bytes());
+        let (held, isolate_held) = (self.memory.budget.bytes(), self.memory.budget.isolate_bytes());
         let gauge = |name, label, help, value| Gauge { name, label, help, value };
         let sockets = |label, value| gauge("hub_sockets", label, "Open sockets.", value);
         [

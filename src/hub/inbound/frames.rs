@@ -1,6 +1,5 @@
 //! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in order,
-//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames. A pong shows
-//! that a CLI is connected, and has read everything that was sent before the ping.
+//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -70,7 +69,7 @@ impl Hub {
         if is_first && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
             return Some(AdmittedFrame { is_first, unreserved_bytes: memory_bytes });
         }
-        if self.budget().make_room(memory_bytes) || is_first && self.wait_for_frame_memory(memory_bytes).await {
+        if self.memory.budget.make_room(memory_bytes) || is_first && self.wait_for_frame_memory(memory_bytes).await {
             return Some(AdmittedFrame { is_first, unreserved_bytes: 0 });
         }
         if is_first && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
@@ -85,7 +84,7 @@ impl Hub {
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough. Returns `false` at once if another
     /// frame of the isolate already waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
-        let Some(_place) = self.budget().reserve_waiting_place() else { return false };
+        let Some(_place) = self.memory.budget.reserve_waiting_place() else { return false };
         self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
@@ -216,40 +215,8 @@ impl Hub {
         }
     }
 
-    /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.
-    pub(in crate::hub) fn ping_clis(&self) {
-        let now = self.rt.now();
-        let mut silent = Vec::new();
-        {
-            let mut turn = self.turn();
-            let conns: Vec<ConnId> = turn.connections.clis().map(|(conn, _)| conn).collect();
-            let mut to_ping = Vec::with_capacity(conns.len());
-            for conn in conns {
-                let Some(connection) = turn.connections.get_mut(conn) else { continue };
-                let Peer::Cli(cli) = &mut connection.peer else { continue };
-                connection.send_window.record_ping();
-                match cli.unanswered_since {
-                    Some(since) if now >= since + PONG_TIMEOUT_MS => {
-                        silent.push(conn);
-                        continue;
-                    }
-                    Some(_) => {}
-                    None => {
-                        cli.unanswered_since = Some(now);
-                        self.write_attachment(conn, &connection.peer);
-                    }
-                }
-                to_ping.push(conn);
-            }
-            self.rt.send(&to_ping, engineio::PING_FRAME);
-        }
-        for conn in silent {
-            self.turn().disconnect(conn, 1001, "Ping timeout");
-        }
-    }
-
     /// Handles a pong: the CLI has read everything sent before the ping.
-    pub(in crate::hub) fn on_pong(&self, conn: ConnId) {
+    fn on_pong(&self, conn: ConnId) {
         if let Some(connection) = self.turn().connections.get_mut(conn) {
             connection.send_window.acknowledge();
         }
@@ -257,6 +224,27 @@ impl Hub {
 }
 
 impl Turn<'_> {
+    /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.
+    pub fn ping_clis(&mut self, now: u64) {
+        let conns: Vec<ConnId> = self.state.connections.clis().map(|(conn, _)| conn).collect();
+        let mut to_ping = Vec::with_capacity(conns.len());
+        for conn in conns {
+            let Some(connection) = self.state.connections.get_mut(conn) else { continue };
+            let Peer::Cli(cli) = &mut connection.peer else { continue };
+            connection.send_window.record_ping();
+            if cli.unanswered_since.is_some_and(|since| now >= since + PONG_TIMEOUT_MS) {
+                self.disconnect(conn, 1001, "Ping timeout");
+                continue;
+            }
+            if cli.unanswered_since.is_none() {
+                cli.unanswered_since = Some(now);
+                self.hub.write_attachment(conn, &connection.peer);
+            }
+            to_ping.push(conn);
+        }
+        self.hub.rt.send(&to_ping, engineio::PING_FRAME);
+    }
+
     fn close_unexpected(&mut self, conn: ConnId, packet: &Packet<'_>) {
         let (code, reason) = unexpected_reason(packet);
         self.close_invalid(conn, &reason, (code, reason));
