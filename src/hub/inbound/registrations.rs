@@ -25,9 +25,6 @@ fn stored_bytes(text: &str) -> usize {
     if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
 }
 
-/// Has as many digits as any time in Unix milliseconds until the year 2286.
-const SAMPLE_TIME: u64 = 1_800_000_000_000;
-
 /// The most bytes that one byte of an id or name takes in the attachment: a control character is escaped as six UTF-16 units.
 const MAX_STORED_BYTES_PER_BYTE: usize = 12;
 /// The most bytes that an id or name takes besides its own text: field names, punctuation, times.
@@ -44,7 +41,8 @@ fn fits_attachment(cli: &Cli) -> bool {
     }
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
-        cli.set_last_activity(&owner, Some(SAMPLE_TIME));
+        // The time has as many digits as any other until the year 2286.
+        cli.set_last_activity(&owner, Some(1_800_000_000_000));
     }
     serde_json::to_string(&Peer::Cli(cli)).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES)
 }
@@ -66,9 +64,6 @@ impl State {
     }
 }
 
-const TOO_MANY_SERVED: &str = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates \
-    of this one. Use a socket for each session.";
-
 impl Hub {
     /// Registers a method of a session or machine for a socket of the same namespace. Returns the session or machine; `None` if
     /// the socket has closed.
@@ -82,7 +77,11 @@ impl Hub {
         let Some(mut cli) = turn.connections.cli(conn).cloned() else { return Ok(None) };
         added.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
-        let (owner, method) = resolved.ok_or_else(access_denied)?;
+        let (owner, method) = resolved.ok_or_else(|| {
+            let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
+                or without an id by a socket that named a session or machine when it connected.";
+            Refusal::new("access-denied", message)
+        })?;
         if turn.connections.is_served_elsewhere(&owner, conn) {
             return Err(Refusal::served_elsewhere());
         }
@@ -154,7 +153,11 @@ impl Turn<'_> {
         cli.add_other(owner.clone());
         match self.state.shrink_to_attachment(cli, owner) {
             Some(cli) => self.set_served(conn, cli),
-            None => self.send_error_event(conn, &Refusal::new("too-many-served", TOO_MANY_SERVED), subject),
+            None => {
+                let message = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates of \
+                    this one. Use a socket for each session.";
+                self.send_error_event(conn, &Refusal::new("too-many-served", message), subject);
+            }
         }
     }
 
@@ -170,9 +173,8 @@ impl Turn<'_> {
     }
 
     pub fn unregister(&mut self, conn: ConnId, name: &str) {
-        if let Some((owner, method)) =
-            self.state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary))
-        {
+        let cli = self.state.connections.cli(conn);
+        if let Some((owner, method)) = cli.and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary)) {
             self.state.rpc.unregister(owner, method, conn);
         }
         self.remove_method(conn, name);
@@ -197,10 +199,9 @@ impl Turn<'_> {
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));
         self.state.unwritten_attachments.push(conn);
-        if self.state.unwritten_attachments.len() > 1 {
-            return;
+        if let [_] = self.state.unwritten_attachments[..] {
+            self.hub.spawn(|hub| async move { hub.write_attachments_after_burst().await });
         }
-        self.hub.spawn(|hub| async move { hub.write_attachments_after_burst().await });
     }
 
     fn remove_method(&mut self, conn: ConnId, name: &str) {
@@ -208,10 +209,4 @@ impl Turn<'_> {
         cli.remove_method(name, &self.hub.config.vocabulary);
         self.set_cli_in_burst(conn, cli);
     }
-}
-
-fn access_denied() -> Refusal {
-    let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
-        or without an id by a socket that named a session or machine when it connected.";
-    Refusal::new("access-denied", message)
 }

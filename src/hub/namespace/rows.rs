@@ -10,6 +10,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, EXPORTED};
 use crate::hub::namespace::databases::STEP_MS;
+use crate::hub::write::commit::write_statements;
 use crate::model::json::{Json, JsonObject};
 use crate::model::order::sort_by;
 use crate::store::fence::is_fence_refusal;
@@ -237,11 +238,8 @@ impl Hub {
             let statements = if table.is_of_access() { &mut access_statements } else { &mut statements };
             statements.push(table.insert(&self.config.namespace, row).map_err(invalid_row)?);
         }
-        let written = match access_statements.is_empty() {
-            true => Ok(()),
-            false => self.write_access(access_statements).await,
-        };
-        match written.and(self.write_statements(statements).await) {
+        let written = write_statements(&self.access, access_statements).await;
+        match written.and(write_statements(&self.db, statements).await) {
             Err(DbError::Refused(why)) if !is_fence_refusal(&why) => {
                 let message = "The rows do not fit: another namespace has an id of them, or they refer to a session that was not imported.";
                 return Err(invalid_row(message.into()));
@@ -256,7 +254,7 @@ impl Hub {
         if self.turn().closed_for != Some(ClosedFor::Import) {
             return Ok(());
         }
-        self.write_statements(namespace_rows::complete_import(&self.config.namespace)).await?;
+        write_statements(&self.db, namespace_rows::complete_import(&self.config.namespace)).await?;
         let mut turn = self.turn();
         self.rt.kv_delete(CLOSED_FOR);
         turn.must_restart = true;

@@ -1,10 +1,9 @@
 //! Queueing push notifications.
 
-use crate::hub::Hub;
 use crate::hub::core::config::Config;
 use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome};
 use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
-use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES, PushState};
+use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::model::agent_state::{self, PendingRequest};
@@ -51,8 +50,12 @@ impl Turn<'_> {
         let (kind, session) = (notification.kind, notification.session_id.clone());
         match push.queue.enqueue(notification.clone(), now, is_recorded) {
             EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
-            EnqueueResult::InCooldown => self.hub.log_dropped(push, notification, DeliveryOutcome::CoolingDown),
-            EnqueueResult::Full => self.hub.log_dropped(push, notification, DeliveryOutcome::Overloaded),
+            dropped @ (EnqueueResult::InCooldown | EnqueueResult::Full) => {
+                let is_full = matches!(dropped, EnqueueResult::Full);
+                let outcome = if is_full { DeliveryOutcome::Overloaded } else { DeliveryOutcome::CoolingDown };
+                let id = push.queue.next_id(now);
+                push.log.put(&*self.hub.rt, id, &Delivery::new(notification, now, now, true), outcome);
+            }
             EnqueueResult::Queued { id, replaced } => {
                 for (id, delivery) in replaced {
                     self.hub.rt.kv_delete(&format!("{DELIVERIES}{id}"));
@@ -69,20 +72,6 @@ impl Turn<'_> {
                 self.request_alarm(next);
             }
         }
-    }
-}
-
-impl Hub {
-    /// Writes a notification that is not queued to the push log.
-    pub(in crate::hub) fn log_dropped(
-        &self,
-        push: &mut PushState,
-        notification: Notification,
-        outcome: DeliveryOutcome,
-    ) {
-        let now = self.rt.now();
-        let id = push.queue.next_id(now);
-        push.log.put(&*self.rt, id, &Delivery::new(notification, now, now, true), outcome);
     }
 }
 

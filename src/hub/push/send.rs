@@ -34,15 +34,6 @@ use crate::store::push::PushSubscription;
 /// How long a push service stores a message for a browser that is offline.
 const PUSH_TTL: Duration = Duration::from_secs(24 * 3600);
 
-/// What to do with a notification at the start of a round.
-enum NextStep {
-    /// End the delivery: the notification is no longer needed, or was shown as a toast.
-    Finish(DeliveryOutcome),
-    Send,
-    /// Decide later: the database is unavailable.
-    RetryLater,
-}
-
 /// The key that signs requests to push services, and the key that signs answer tokens.
 struct SendKeys {
     vapid: VapidKeys,
@@ -71,14 +62,11 @@ impl Hub {
 
     /// Runs one round of a delivery: sends the notification to every target that is due.
     async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
-        match self.choose_next_step(&mut delivery).await {
-            NextStep::Finish(outcome) => {
-                // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
-                let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
-                return self.turn().finish(id, delivery, outcome);
-            }
-            NextStep::Send => {}
-            NextStep::RetryLater => return self.retry_round(id, delivery),
+        let Ok(unneeded) = self.update_notification(&mut delivery).await else { return self.retry_round(id, delivery) };
+        if let Some(outcome) = unneeded {
+            // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
+            let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
+            return self.turn().finish(id, delivery, outcome);
         }
         let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
@@ -154,21 +142,21 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent. A notification of several permission requests is replaced
-    /// by a notification of the requests that are still pending.
-    async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
+    /// Replaces a notification of several permission requests by a notification of the requests that are still pending. Returns the
+    /// outcome of the delivery if the notification is no longer needed. Fails if the database is unavailable.
+    async fn update_notification(
+        self: &Arc<Self>,
+        delivery: &mut Delivery,
+    ) -> Result<Option<DeliveryOutcome>, Error> {
         match self.load_session(&delivery.notification.session_id).await {
-            Ok(()) => {}
-            Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
-                return NextStep::Finish(DeliveryOutcome::SessionGone);
-            }
-            Err(_) => return NextStep::RetryLater,
+            Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => return Ok(Some(DeliveryOutcome::SessionGone)),
+            loaded => loaded?,
         }
         let turn = self.turn();
         let notification = &delivery.notification;
         let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
         if session.is_some_and(|session| session.settings.muted) {
-            return NextStep::Finish(DeliveryOutcome::Muted);
+            return Ok(Some(DeliveryOutcome::Muted));
         }
         if let Some(request) = &notification.request_id {
             let ids = notification.superseded.iter().chain([request]);
@@ -176,12 +164,12 @@ impl Hub {
                 let requests = agent_state::find_pending(session.agent_state.json(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
-            let Some(pending) = pending else { return NextStep::Finish(DeliveryOutcome::Obsolete) };
+            let Some(pending) = pending else { return Ok(Some(DeliveryOutcome::Obsolete)) };
             delivery.notification = pending;
         } else if delivery.is_held_back() && session.is_some_and(|session| session.thinking || !session.active) {
-            return NextStep::Finish(DeliveryOutcome::Obsolete);
+            return Ok(Some(DeliveryOutcome::Obsolete));
         }
-        NextStep::Send
+        Ok(None)
     }
 
     /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.
@@ -205,11 +193,6 @@ impl Hub {
             }
         };
         self.turn().push.slots.release(service);
-        self.report_push(&result, status, &reason);
-        (target, result, Failure { service: service.clone(), status, reason })
-    }
-
-    fn report_push(&self, result: &SendResult, status: Option<u16>, reason: &str) {
         self.telemetry.metrics.count(match result {
             SendResult::Accepted => Counter::PushAccepted,
             SendResult::Gone => Counter::PushGone,
@@ -219,8 +202,9 @@ impl Hub {
         });
         if !matches!(result, SendResult::Accepted | SendResult::Gone) {
             let line = LogLine::new(Level::Warn, "push-failed").number("status", status.unwrap_or(0).into());
-            self.telemetry.log(line.text("reason", reason));
+            self.telemetry.log(line.text("reason", &reason));
         }
+        (target, result, Failure { service: service.clone(), status, reason })
     }
 
     /// Sends a notification to one subscriber. Returns the result, the status if there was a response, and the error text.

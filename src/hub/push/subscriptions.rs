@@ -7,6 +7,7 @@ use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::push::state::{ASSUMED_EMPTY_KEY, Subscriber};
 use crate::hub::core::storage_keys::REVOKED_DEVICES;
+use crate::hub::write::commit::write_statements;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;
@@ -83,7 +84,7 @@ impl Hub {
         // Invalidate the cache before the commit, so that a read that is in flight does not put the old subscriptions into the cache
         // during the commit.
         self.turn().push.subscribers.invalidate();
-        let result = self.write_access(statements).await;
+        let result = write_statements(&self.access, statements).await;
         // Invalidate it again after the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result
@@ -121,7 +122,7 @@ impl Hub {
         let (namespace, tokens) = (&self.config.namespace, &self.config.tokens);
         if read.iter().any(lacks_secret) {
             let SecretId(oldest) = tokens.oldest_secret();
-            self.write_access(vec![push::set_missing_secret(namespace, oldest)]).await?;
+            write_statements(&self.access, vec![push::set_missing_secret(namespace, oldest)]).await?;
             read.iter_mut().filter(|s| lacks_secret(s)).for_each(|s| s.secret = Some(oldest.clone()));
         }
         read.retain(|s| s.token_device.is_some() || s.secret.as_ref().is_some_and(|id| tokens.accepts_secret(id)));

@@ -140,7 +140,7 @@ fn with_archived_fields(metadata: Option<&Json>, reason: &str, now: u64) -> Json
         ("archivedBy", Json::of("web")),
         ("archiveReason", Json::of(reason)),
     ];
-    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let mut object = JsonObject::of(metadata);
     for (name, value) in &fields {
         object.set(name, value.raw());
     }

@@ -115,30 +115,15 @@ impl Hub {
     }
 
     /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](Self::sweep) deletes its messages later.
-    pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.delete_session_if(id, |_, _| true).await
-    }
-
-    /// Deletes a session that is still archived, not pinned, without a change since `cutoff`, and not being resumed.
-    pub(super) async fn delete_archived_session(self: &Arc<Self>, id: &str, cutoff: u64) -> Result<(), Error> {
-        let is_old = |turn: &Turn<'_>, session: &Session| {
-            let is_idle = !turn.in_flight.has_any(id);
-            is_idle
-                && !session.settings.pinned
-                && session.updated_at < cutoff
-                && session.metadata_fields().is_archived()
-        };
-        self.delete_session_if(id, is_old).await
-    }
-
-    async fn delete_session_if(
-        self: &Arc<Self>,
-        id: &str,
-        is_deletable: impl FnOnce(&Turn<'_>, &Session) -> bool,
-    ) -> Result<(), Error> {
+    /// With `cutoff`, keeps a session that is not archived, is pinned or being resumed, or has changed since the cutoff.
+    pub async fn delete_session(self: &Arc<Self>, id: &str, cutoff: Option<u64>) -> Result<(), Error> {
         self.with_session(id, |turn| {
             let session = &turn.cache.require_entry(id)?.session;
-            if !is_deletable(turn, session) {
+            let is_kept = |cutoff| {
+                let is_in_use = session.settings.pinned || turn.in_flight.has_any(id);
+                is_in_use || session.updated_at >= cutoff || !session.metadata_fields().is_archived()
+            };
+            if cutoff.is_some_and(is_kept) {
                 return Ok(());
             }
             if session.active {
@@ -223,7 +208,7 @@ impl Hub {
     async fn delete_archived(self: &Arc<Self>, after: &str, cutoff: u64) -> Result<(), Error> {
         let found = retention::find_archived(&self.db, &self.config.namespace, after, cutoff).await?;
         for (_, id) in &found {
-            match self.delete_archived_session(id, cutoff).await {
+            match self.delete_session(id, Some(cutoff)).await {
                 // A client has deleted the session, or its CLI has opened it again.
                 Ok(()) | Err(Error::NotFound(_) | Error::SessionActive) => {}
                 Err(error) => return Err(error),

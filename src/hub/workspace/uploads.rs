@@ -73,7 +73,10 @@ impl Drop for UploadSlot<'_> {
 impl Hub {
     /// Sends a file to the session's CLI, and returns the CLI's result as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let _slot = self.acquire_upload_slot(id).await?;
+        let grant = self.turn().upload_slots.request(id)?;
+        let mut slot = UploadSlot { hub: self, session: id, grant };
+        // The sender is in the hub's state, so it is never dropped first.
+        let _ = (&mut slot.grant).await;
         let _memory = self.wait_for_memory(UPLOAD_MEMORY_BYTES).await?;
         let limit = self.upload_limit();
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
@@ -202,14 +205,6 @@ impl Hub {
         let deleted = self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, params.text()).await;
         deleted.map_err(to_upload_error)
     }
-
-    async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {
-        let grant = self.turn().upload_slots.request(session)?;
-        let mut slot = UploadSlot { hub: self, session, grant };
-        // The sender is in the hub's state, so it is never dropped first.
-        let _ = (&mut slot.grant).await;
-        Ok(slot)
-    }
 }
 
 /// An upload in chunks. If the upload is dropped before its end, the CLI gets a call to discard the part that it has.
@@ -231,7 +226,13 @@ impl ChunkedUpload<'_> {
         loop {
             let bytes = body.file_bytes() - offset;
             let timeout_ms = self.hub.upload_timeout_ms(bytes);
-            let call = self.open_call(timeout_ms).await.map_err(to_upload_error)?;
+            let opened = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await;
+            let call = opened.map_err(to_upload_error)?;
+            if call.conn != self.conn {
+                // Only the socket that received the first chunk can continue.
+                self.hub.turn().rpc.cancel(&call);
+                return Err(to_upload_error(RpcError::Disconnected(Method::UploadChunk.to_string())));
+            }
             let params = Json::object_of_some(&[
                 ("content", Some(Json::of(""))),
                 ("uploadId", Some(Json::of(&self.id))),
@@ -264,16 +265,6 @@ impl ChunkedUpload<'_> {
                 }
             };
         }
-    }
-
-    /// Opens a call to the socket that received the first chunk.
-    async fn open_call(&self, timeout_ms: u64) -> Result<Call, RpcError> {
-        let call = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await?;
-        if call.conn == self.conn {
-            return Ok(call);
-        }
-        self.hub.turn().rpc.cancel(&call);
-        Err(RpcError::Disconnected(Method::UploadChunk.to_string()))
     }
 }
 
@@ -320,7 +311,12 @@ async fn read_upload(
     limit: FileLimit,
 ) -> Result<Option<UploadFields>, Error> {
     let fields = body.read(buffer_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
-    fields.map(|fields| UploadFields::parse(&fields)).transpose()
+    let Some(fields) = fields else { return Ok(None) };
+    let upload: UploadFields = read_object(&fields).map_err(Error::from_body)?;
+    check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
+    // A browser reports an empty type for a file that it does not know.
+    check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
+    Ok(Some(upload))
 }
 
 /// Sends a call with the buffered content in place of the empty string of the field `content`.
@@ -331,16 +327,6 @@ fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
     let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
     let (prefix, suffix) = frame.split_at(split);
     body.send(call.conn, prefix, suffix);
-}
-
-impl UploadFields {
-    fn parse(fields: &str) -> Result<Self, Error> {
-        let upload: Self = read_object(fields).map_err(Error::from_body)?;
-        check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
-        // A browser reports an empty type for a file that it does not know.
-        check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
-        Ok(upload)
-    }
 }
 
 fn escape_non_ascii(text: &str) -> String {

@@ -15,7 +15,6 @@ use std::sync::Arc;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
 
-use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::local_ids::{LocalIds, Seen};
@@ -24,6 +23,7 @@ use crate::hub::core::sessions::cached_session::BeforeImages;
 use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, Lookup, ReadTicket, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
+use crate::hub::{FencedDb, Hub};
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use crate::log::{Level, LogLine};
 use crate::metrics::{Counter, DurationMetric};
@@ -173,7 +173,7 @@ impl Hub {
         lookup: LocalIdLookup,
     ) -> Result<Range<u64>, DbError> {
         for statements in batch.part_statements(&self.config.namespace) {
-            self.write_statements(statements).await?;
+            write_statements(&self.db, statements).await?;
         }
         let event_numbers = self.log_events(batch).await?;
         let mut statements = std::mem::take(&mut batch.statements);
@@ -199,17 +199,6 @@ impl Hub {
         let rows = events.encode_batch(numbers.clone(), effects.iter().filter_map(Effect::event));
         events.append_rows(&self.config.namespace, rows, statements);
         Ok(numbers)
-    }
-
-    pub(in crate::hub) async fn write_statements(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
-        if statements.is_empty() {
-            return Ok(());
-        }
-        self.db.batch(&mut statements).await.map(drop)
-    }
-
-    pub(in crate::hub) async fn write_access(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
-        self.access.batch(&mut statements).await.map(drop)
     }
 
     /// Waits until `count_queued` has not grown during a pass of the event loop, so that the queued items share a batch or a write of
@@ -295,6 +284,10 @@ impl Hub {
             let _ = lookup.sender.send(own_rows);
         }
     }
+}
+
+pub(in crate::hub) async fn write_statements(db: &FencedDb, mut statements: Vec<Statement>) -> Result<(), DbError> {
+    if statements.is_empty() { Ok(()) } else { db.batch(&mut statements).await.map(drop) }
 }
 
 /// The error of a caller whose commit was abandoned.
