@@ -77,8 +77,7 @@ impl Hub {
         }
     }
 
-    /// Sets sessions and machines with a passed deadline to inactive, unless activity has restarted the deadline. Restarts the
-    /// deadline if the write fails.
+    /// Makes owners whose deadline has passed inactive, unless activity has restarted it. Restarts the deadline if the write fails.
     async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let deactivated = match &owner {

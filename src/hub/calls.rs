@@ -122,8 +122,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Calls a method, and ignores the result. Does nothing if no socket has registered the method, or if `conn` is given and
-    /// another socket has registered the method.
+    /// Calls a method of the socket `conn`, or of any socket, and ignores the result. Does nothing if no such socket has registered it.
     pub fn call_ignoring_result(&mut self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
         let now = self.hub.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.hub.config.rpc_timeout_ms, now) else { return };

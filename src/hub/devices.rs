@@ -137,8 +137,7 @@ impl Hub {
         self.rt.kv_get(GENERATION)?.parse().ok()
     }
 
-    /// `POST /api/devices/codes`: returns a code. `name` and `kind` are those of the device that will use the code.
-    /// Fails if `credential` is revoked.
+    /// `POST /api/devices/codes`: returns a code for a device with this name and kind. Fails if `credential` is revoked.
     pub async fn create_device_code(
         &self,
         name: Option<&str>,

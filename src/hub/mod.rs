@@ -105,16 +105,13 @@ pub struct Hub {
     id_bytes: Mutex<Vec<u8>>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,
-    /// Held while a large value is copied from JavaScript, so that only one large value is copied at a time. The memory for the
-    /// value is reserved before.
+    /// Held while a large value is copied from JavaScript into reserved memory, so that only one is copied at a time.
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    /// Held while a request reads the list of sessions, so that waiting requests find the list in memory. Has the time, in Unix
-    /// milliseconds, and the error of the last failed read.
+    /// Held while a request reads the list of sessions into memory, for all that wait. Has the time and the error, like `log_reads`.
     list_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    /// Held while a request counts what the namespace has, so that waiting requests use the same counts. Has the time of the counts, in
-    /// Unix milliseconds.
+    /// Held while a request counts what the namespace has, for all that wait. Has the counts and their time, in Unix milliseconds.
     status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
     /// Held while a request imports, moves or deletes the namespace.
     row_changes: futures::lock::Mutex<()>,
@@ -163,9 +160,8 @@ impl Hub {
         self.memory.budget.reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
-    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS).
-    ///
-    /// Must not be called while a lock is held: a task that frees memory may need the lock.
+    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS). Must not be called while a lock is held: a
+    /// task that frees memory may need the lock.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
         self.wait_for_memory_until(bytes, self.memory.deadline())
     }

@@ -61,8 +61,7 @@ impl Hub {
         ]))
     }
 
-    /// Returns what the namespace has, and what it uses of its quotas. Counts at most once in [`COUNTS_LIFETIME_MS`], because a count
-    /// reads all sessions of the namespace.
+    /// Returns what the namespace has and uses. Counts at most once in [`COUNTS_LIFETIME_MS`], because a count reads all sessions.
     async fn count_stored(self: &Arc<Self>) -> Result<(Counts, Usage), Error> {
         let mut last = self.status_reads.lock().await;
         let now = self.rt.now();

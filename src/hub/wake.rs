@@ -35,8 +35,7 @@ use crate::store::watchdog::Watchdog;
 const FIRST_RETENTION_SPREAD_MS: u64 = 3_600_000;
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of
-    /// the isolate.
+    /// Restores the hub from the sockets' attachments and the object's storage. All namespaces of the isolate share `memory_budget`.
     pub fn wake(
         config: Config,
         memory_budget: &Arc<MemoryBudget>,

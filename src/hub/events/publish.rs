@@ -73,8 +73,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends an encoded delta to web clients, without an event id. Drops the delta for slow clients, and for all clients if the
-    /// namespace sends too many deltas.
+    /// Sends an encoded delta to web clients, without an event id. Drops it for slow clients, or for all if the namespace sends too many.
     pub fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
         if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
             return;

@@ -26,8 +26,7 @@ impl Hub {
         one.into_iter().chain(other).max_by_key(|id| ids.parse(id))
     }
 
-    /// Loads the events after `last_event_id` that are still in the log, if there is memory for them. Call it before
-    /// [`subscribe`](Self::subscribe).
+    /// Loads the events after `last_event_id` that are still in the log, if there is memory for them, for [`Hub::subscribe`].
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
         self.publish_missed_events().await?;
         let to_load = || last_event_id.and_then(|id| self.turn().events.rows_to_load(id));

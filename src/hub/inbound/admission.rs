@@ -43,8 +43,7 @@ pub fn close_reason(error: &DecodeError) -> Close {
     if *error == DecodeError::BinaryUnsupported { BINARY_UNSUPPORTED } else { PARSE_ERROR }
 }
 
-/// Returns the close code and reason after a valid packet that the connection does not allow. The official server closes the
-/// connection, too.
+/// Returns the close code and reason after a valid packet that the connection does not allow. The official server closes, too.
 pub fn unexpected_reason(packet: &Packet<'_>) -> Close {
     let reason = match packet {
         Packet::Connect { .. } => "Unexpected CONNECT: this Socket.IO namespace is connected already",

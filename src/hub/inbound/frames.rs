@@ -19,8 +19,7 @@ use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
 
-/// How long a frame of a CLI waits for memory, in milliseconds: several times the time that the hub takes to store the largest
-/// frame.
+/// How long a frame of a CLI waits for memory, in milliseconds: several times as long as storing the largest frame takes.
 pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 
 /// The largest frame, in bytes, that is handled without free memory: keep-alives and pongs are small.
@@ -38,11 +37,9 @@ const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS - PING_INTERVAL_MS / 2;
 /// A frame that may be copied into wasm memory. The caller must pass it to [`Hub::on_admitted_text`], or its socket stays busy.
 #[derive(Debug)]
 pub struct AdmittedFrame {
-    /// Whether the frame is handled at once, and later frames of the socket are queued. Otherwise it is handled after the earlier frames
-    /// of its socket.
+    /// Whether the frame is handled at once, and later frames of the socket are queued. Otherwise it waits for the earlier frames.
     is_first: bool,
-    /// The bytes that were added to
-    /// [`unreserved_frame_bytes`](crate::hub::core::memory::MemoryReservations::unreserved_frame_bytes) for the frame.
+    /// The bytes that were added to `MemoryReservations::unreserved_frame_bytes` for the frame.
     unreserved_bytes: usize,
 }
 
@@ -81,15 +78,13 @@ impl Hub {
         (largest != conn).then_some(AdmittedFrame { is_first, unreserved_bytes: 0 })
     }
 
-    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough. Returns `false` at once if another
-    /// frame of the isolate already waits.
+    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough; `false` at once if another frame waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
         let Some(_place) = self.memory.budget.reserve_waiting_place() else { return false };
         self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
-    /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for other such frames of the
-    /// namespace.
+    /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for others of the namespace.
     fn admit_unreserved(&self, bytes: usize, headroom: usize) -> bool {
         let unreserved_bytes = &mut self.turn().memory_reservations.unreserved_frame_bytes;
         let is_admitted = *unreserved_bytes + bytes + headroom <= MAX_UNRESERVED_FRAME_BYTES;

@@ -18,8 +18,7 @@ use crate::model::owner::Owner;
 /// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
 const MAX_ATTACHMENT_BYTES: usize = 16_000;
 
-/// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
-/// (measured).
+/// Returns the size of a text as the platform stores it (measured): one byte a character in Latin-1, else two for each UTF-16 unit.
 fn stored_bytes(text: &str) -> usize {
     let is_latin1 = text.chars().all(|character| u32::from(character) <= 0xff);
     if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
@@ -30,8 +29,7 @@ const MAX_STORED_BYTES_PER_BYTE: usize = 12;
 /// The most bytes that an id or name takes besides its own text: field names, punctuation, times.
 const MAX_STORED_BYTES_PER_TEXT: usize = 120;
 
-/// Whether the attachment of a CLI's socket is within the limit of the platform, even when each session and machine has the
-/// time of a keep-alive.
+/// Whether the attachment of a CLI's socket fits the limit of the platform, even when each owner has the time of a keep-alive.
 fn fits_attachment(cli: &Cli) -> bool {
     // Computing an upper bound is faster than serializing the attachment, and enough for most attachments.
     let (texts, bytes) =
@@ -65,8 +63,7 @@ impl State {
 }
 
 impl Hub {
-    /// Registers a method of a session or machine for a socket of the same namespace. Returns the session or machine; `None` if
-    /// the socket has closed.
+    /// Registers a method for a socket. Returns the session or machine of the method; `None` if the socket has closed.
     pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
         let vocabulary = &self.config.vocabulary;
         let is_served = |state: &State| {
@@ -137,8 +134,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
-    /// CLI gets an error if the socket's attachment has no room.
+    /// Records that a socket serves a session or machine, and so gets its updates. The CLI gets an error if the attachment has no room.
     pub fn add_served(&mut self, conn: ConnId, owner: &Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
         if self.state.connections.clis_of_owner(owner).contains(&conn) {

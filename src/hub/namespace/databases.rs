@@ -147,8 +147,7 @@ impl Hub {
         Ok(all)
     }
 
-    /// Deletes the rows in a database, except those of access, until the time `ends_at`. Returns the number of sessions that remain; `None`
-    /// when no row remains.
+    /// Deletes the rows in a database, except those of access, until `ends_at`. Returns how many sessions remain; `None` without rows.
     pub(in crate::hub) async fn delete_rows(&self, db: &FencedDb, ends_at: u64) -> Result<Option<u64>, DbError> {
         while removals::delete_part(db, &self.config.namespace).await? {
             if self.rt.now() >= ends_at {
@@ -306,8 +305,7 @@ impl Hub {
     }
 }
 
-/// Fails if another namespace has the id of one of this namespace's machines in the target database: a machine id is unique in a
-/// database.
+/// Fails if another namespace has the id of one of this namespace's machines in the target database, where it must be unique.
 async fn refuse_foreign_machine(copy: &Copy<'_>) -> Result<(), Error> {
     copy.find_foreign_machine().await?.map_or(Ok(()), |machine| Err(foreign_id("machine", &machine)))
 }

@@ -195,8 +195,7 @@ impl Hub {
         }
     }
 
-    /// Closes the namespace for an import, which needs a namespace without rows. If `continues`, the namespace must be closed for an
-    /// import, which was interrupted.
+    /// Closes the namespace for an import, which needs a namespace without rows, or `continues` an import that was interrupted.
     pub async fn begin_import(&self, continues: bool) -> Result<(), Error> {
         let _change = self.begin_change()?;
         let closed_for = self.turn().closed_for;

@@ -129,8 +129,7 @@ impl Hub {
         }
     }
 
-    /// Holds back the pushes to devices in use, which get a toast instead. In the first round, other visible web
-    /// clients get the toast, too.
+    /// Holds back the pushes to devices in use, which get a toast instead, in the first round with other visible web clients.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
         let is_in_use = |target, since| {

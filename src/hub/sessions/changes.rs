@@ -161,8 +161,7 @@ impl State {
         self.change_entry(id, Changes::default(), |entry, _| change(&mut entry.session))
     }
 
-    /// Changes a session and its data in other tables, like [`change_session`](Self::change_session). `state` has the agent state for
-    /// the event, if it changes.
+    /// Changes a session and its data in other tables, like [`State::change_session`]. `state` has the agent state, if it changes.
     pub fn change_entry<T>(
         &mut self,
         id: &str,
@@ -247,8 +246,7 @@ impl Turn<'_> {
         Ok(must_end)
     }
 
-    /// Sets the time at which the pending requests of an inactive session are canceled. Does nothing if the session is active or has
-    /// no pending requests.
+    /// Sets the time at which the pending requests of a session are canceled, unless the session is active or has none.
     pub fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.json()) > 0 {

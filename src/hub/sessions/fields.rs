@@ -103,8 +103,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Returns copies of the received completed requests that are to be added. If the session's completed requests are not loaded,
-    /// every received request counts as new.
+    /// Returns copies of the received completed requests that are to be added: all, if those of the session are not loaded.
     pub fn select_completed_requests(
         &mut self,
         session: &str,

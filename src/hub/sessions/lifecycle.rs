@@ -27,8 +27,7 @@ const ARCHIVE_REASON: &str = "Archived by user";
 const NOT_QUEUED: &str = "not_queued";
 
 impl Hub {
-    /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps the
-    /// session active.
+    /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps it active.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;

@@ -146,8 +146,7 @@ impl Hub {
         }
     }
 
-    /// Adds a gap to the event log in a batch that makes earlier events useless. Returns the number for an event of the batch, and the
-    /// last number of the gap.
+    /// Adds a gap to the event log in a batch. Returns the number for an event of the batch, and the last number of the gap.
     async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
         self.publish_missed_events().await?;
         let events = &mut self.turn().events;
@@ -157,8 +156,7 @@ impl Hub {
         Ok((numbers.start, numbers.end - 1))
     }
 
-    /// Returns the new session with the merged metadata and with the todos and the settings of the old session. Also returns the
-    /// merged metadata if they are a large value.
+    /// Returns the new session with the merged metadata, and todos and settings of the old one. Also returns metadata that are large.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
         let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
@@ -220,8 +218,7 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the metadata of the new session. Adds the name and the worktree of the old session if the new metadata lacks them.
-/// Takes the newer of the two summaries.
+/// Returns the new metadata with the newer of the two summaries. Takes a missing name and worktree from the old session.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
     let old = JsonObject::of(old.metadata.json());
     let mut new = JsonObject::of(new);

@@ -98,8 +98,7 @@ impl From<Error> for Blocked {
 }
 
 impl Hub {
-    /// Adds a message, or finds the message with the same local id. Returns before the message is durable. A CLI gets its
-    /// acknowledgement once the message is durable.
+    /// Adds a message, or finds the message with the same local id. Returns before it is durable; a CLI gets its acknowledgement then.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
         draft.check()?;
         let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
@@ -341,8 +340,7 @@ impl Turn<'_> {
         Ok(self.delete_held(id)?)
     }
 
-    /// Changes the held messages of a session, and queues the event with their number. The messages must be loaded, unless `change`
-    /// deletes all.
+    /// Changes the held messages of a session, which must be loaded unless `change` deletes all. Queues the event with their number.
     fn change_held(&mut self, id: &str, change: impl FnOnce(&mut Vec<HeldMessage>)) -> Result<(), Error> {
         self.state.change_entry(id, Changes::default(), |entry, _| {
             let held = entry.held.get_or_insert_default();

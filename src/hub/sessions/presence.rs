@@ -24,8 +24,7 @@ use crate::wire::cli::{SessionAlive, SessionEnd};
 pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.
     LeftBy(ConnId),
-    /// The agent was aborted. `reports`: the number of reports of the namespace before the abort. The session stays active if
-    /// a CLI has reported it alive since the abort.
+    /// The agent was aborted after `reports` reports of the namespace. The session stays active if a CLI has reported it alive since.
     Aborted {
         reports: u64,
     },

@@ -163,8 +163,7 @@ impl Hub {
         Ok(active_id)
     }
 
-    /// Waits until one of the sessions is active, and returns its id. Pass `None` as the deadline to wait for another request's resume,
-    /// which has its own deadline.
+    /// Waits until one of the sessions is active, and returns its id. Without a deadline, waits for the resume of another request.
     async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
             let mut turn = self.turn();

@@ -65,8 +65,7 @@ impl Hub {
         .await
     }
 
-    /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the new version and
-    /// the text of the value.
+    /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the version and text.
     async fn update_field(
         self: &Arc<Self>,
         update: &VersionedUpdate<'_>,

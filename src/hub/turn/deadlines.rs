@@ -11,8 +11,7 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 impl Turn<'_> {
-    /// Restarts the deadline of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
-    /// `at`: when the frame arrived.
+    /// Restarts the deadline of an owner after activity that arrived at `at` on the socket `from`. Stores the time in its attachment.
     pub fn restart_deadline_on_activity(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.record_activity(owner.clone(), at) {
             self.store_deadline(&owner);
@@ -78,8 +77,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Whether a CLI other than `except` serves an owner: the CLI's socket is open, and its last activity for the owner is within the
-    /// timeout.
+    /// Whether a CLI other than `except` serves an owner: its socket is open, and its last activity for the owner is within the timeout.
     pub fn is_served(&self, owner: &Owner, except: Option<ConnId>, now: u64) -> bool {
         // An attachment is written at most once per interval, so the last activity may be later than `at` by that much.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;

@@ -67,8 +67,7 @@ impl Turn<'_> {
         self.send_frame(reply.conn, &reply.on_commit.concat());
     }
 
-    /// Queues an update of a versioned field for the CLIs of its session or machine, except the CLI that made the change. `text` is the
-    /// value.
+    /// Queues an update of a versioned field, whose value is `text`, for the CLIs of its owner, except the CLI that made the change.
     pub fn queue_update(
         &mut self,
         owner: Owner,
@@ -94,8 +93,7 @@ impl Turn<'_> {
         self.state.write_queue.on_commit(Effect::Update { owner, except, parts });
     }
 
-    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
-    /// other effects.
+    /// Handles the effects of an uncommitted change: sends the error to CLIs and callers that wait for the commit. Drops the others.
     pub fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {

@@ -20,8 +20,7 @@ use crate::wire::engineio;
 /// After this time, in milliseconds, the hub tries again to set an alarm that it failed to set.
 const ALARM_RETRY_MS: u64 = 1_000;
 
-/// Holds the lock of the hub's state. A turn is atomic: no other task runs before the turn is dropped. Must not be held across
-/// an await.
+/// Holds the lock of the hub's state. No other task runs before the turn is dropped. Must not be held across an await.
 pub(in crate::hub) struct Turn<'a> {
     pub(in crate::hub) hub: &'a Hub,
     pub(in crate::hub) state: MutexGuard<'a, State>,
@@ -109,8 +108,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Pings a CLI. The pong shows that the CLI has read all earlier frames. Returns the number of the ping; 0 if the socket is
-    /// closed.
+    /// Pings a CLI. The pong shows that the CLI has read all earlier frames. Returns the number of the ping; 0 for a closed socket.
     pub fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
         let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
         self.hub.rt.send(&[conn], engineio::PING_FRAME);

@@ -41,8 +41,7 @@ const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 const FRAME_UPLOAD_POLL_MS: u64 = 100;
 /// For this time, in milliseconds, the throughput of a client is not checked.
 const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
-/// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s). The timeout of an upload is computed from
-/// this throughput.
+/// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s), for the timeout of an upload.
 const UPLOAD_BYTES_PER_MS: u64 = 256;
 
 /// The number of base64 characters of the largest file that is sent in one frame.
@@ -95,8 +94,7 @@ impl Hub {
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
 
-    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, so that the whole file must still
-    /// be read.
+    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, and so must still be read.
     async fn send_in_frame(
         self: &Arc<Self>,
         body: &dyn UploadBody,

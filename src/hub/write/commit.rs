@@ -230,8 +230,7 @@ impl Hub {
         }
     }
 
-    /// Runs statements with small results in a batch with other lookups. Returns the rows of each statement. Other tasks may run
-    /// between the read and the return.
+    /// Runs statements with small results in a batch with other lookups. Returns the rows of each. Other tasks may run after the read.
     pub(in crate::hub) async fn look_up(
         self: &Arc<Self>,
         statements: Vec<Statement>,
@@ -296,8 +295,7 @@ pub(in crate::hub) fn interrupted() -> Error {
 }
 
 impl Turn<'_> {
-    /// Clears the cache and the write queue after a failed batch, because both depend on changes that were not written. Fails
-    /// the `effects` of the batch, and the effects in the write queue.
+    /// Clears the cache and the write queue after a failed batch, because both depend on it. Fails its `effects` and those in the queue.
     pub fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
         self.state.stored_bytes.forget();

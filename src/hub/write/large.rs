@@ -63,8 +63,7 @@ impl Hub {
         };
     }
 
-    /// Reads a large value from the write queue or the database, after all writes queued so far are durable. `None` if another value has
-    /// replaced it.
+    /// Reads a large value from the write queue or the database, after all queued writes are durable. `None` if it was replaced.
     pub(in crate::hub) async fn read_durable_value(
         self: &Arc<Self>,
         owner: &str,
