@@ -45,13 +45,12 @@ impl Hub {
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let started_at = self.rt.now();
-            let result = match self.open_call(owner, method, timeout_ms).await {
-                Ok(call) => {
-                    let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
-                    self.send_call(call, method, &make_params(dialect)).await
-                }
-                Err(error) => Err(error),
+            let called = async {
+                let call = self.open_call(owner, method, timeout_ms).await?;
+                let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
+                self.send_call(call, method, &make_params(dialect)).await
             };
+            let result = called.await;
             let metrics = &self.telemetry.metrics;
             metrics.count(match &result {
                 Ok(_) => Counter::CallAnswered,

@@ -17,7 +17,7 @@ use crate::hub::core::sessions::liveness::{KeptRequests, Liveness, StoredDeadlin
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{
     ACCESS_EPOCH, ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, PLACE, REACTIVATION, RETENTION,
-    SWEEP, USED_DATABASES, alive_owner,
+    REVOKING, SWEEP, USED_DATABASES, alive_owner,
 };
 use crate::hub::core::telemetry::Telemetry;
 use crate::hub::{Config, FencedDb, Hub, Places};
@@ -78,7 +78,8 @@ impl Hub {
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
-        hub.end_interrupted_revocations();
+        // A crash may have interrupted revocations.
+        hub.rt.kv_list(REVOKING).iter().for_each(|(key, _)| hub.end_revocation(key));
         // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
         // second call would cost another write.
         hub.spawn(|hub| async move { hub.turn().set_next_alarm() });

@@ -345,7 +345,7 @@ async fn wait_for_connect(
         let outcome = match connecting.receive(&frame) {
             Err(outcome) => outcome,
             Ok(check) => {
-                let granted = match check.token() {
+                let granted = match check.auth.token.as_deref() {
                     Some(token) => match authentication.verify(token, Some(client), now(), false).await {
                         Err(error) if error.is_unavailable() => break UNAVAILABLE,
                         verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),

@@ -78,7 +78,7 @@ impl Outcome {
 #[derive(Debug)]
 pub struct TokenCheck {
     connecting: Connecting,
-    auth: ConnectAuth,
+    pub auth: ConnectAuth,
 }
 
 /// A CONNECT packet with a valid token.
@@ -134,10 +134,6 @@ impl Connecting {
 }
 
 impl TokenCheck {
-    pub fn token(&self) -> Option<&str> {
-        self.auth.token.as_deref()
-    }
-
     /// Returns the credential of the upgrade request's token, which counts if the packet has no token.
     pub fn upgrade_credential(&self) -> Option<Credential> {
         // An earlier version stored no credential.

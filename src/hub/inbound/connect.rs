@@ -60,7 +60,7 @@ impl Hub {
 
     pub(super) async fn on_connect(self: &Arc<Self>, conn: ConnId, check: TokenCheck) {
         let own_namespace = &self.config.namespace;
-        let granted = match (check.token(), check.upgrade_credential()) {
+        let granted = match (check.auth.token.as_deref(), check.upgrade_credential()) {
             (Some(token), _) => self.verify_token(token).await,
             (None, Some(credential)) => {
                 let is_valid = self.confirm_credential(&credential).await;
@@ -154,11 +154,8 @@ impl Hub {
 impl Turn<'_> {
     /// Disconnects the sockets that sent no CONNECT in time.
     pub fn expire_connecting(&mut self, now: u64) {
-        let late = self.state.connections.awaiting_connect();
-        let late = late.filter(|(_, connecting)| connecting.expires_at() <= now);
-        let late: Vec<ConnId> = late.map(|(conn, _)| conn).collect();
-        for conn in late {
-            self.disconnect(conn, NO_CONNECT.0, NO_CONNECT.1);
-        }
+        let is_late = |peer: &Peer| matches!(peer, Peer::Connecting(connecting) if connecting.expires_at() <= now);
+        // The handling of a CONNECT packet may wait for the database.
+        self.disconnect_where(NO_CONNECT, |connection| !connection.is_busy && is_late(&connection.peer));
     }
 }

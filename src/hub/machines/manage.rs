@@ -43,15 +43,13 @@ impl Hub {
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
-    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let owner = self.read_machines(Some(id)).await?;
-            match owner {
-                _ if self.turn().cache.machine(id).is_ok() => Ok(()),
-                Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
-                Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
-            }
-        })
+    pub async fn load_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        let owner = self.read_machines(Some(id)).await?;
+        match owner {
+            _ if self.turn().cache.machine(id).is_ok() => Ok(()),
+            Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
+            Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
+        }
     }
 
     /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whether machine `id` belongs to the

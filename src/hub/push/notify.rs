@@ -24,13 +24,11 @@ impl Turn<'_> {
         let tool = request.as_ref().and_then(PendingCall::tool);
         let arguments = request.as_ref().and_then(PendingCall::arguments);
         let arguments = arguments.filter(|arguments| arguments.get().len() < MAX_PAYLOAD_BYTES);
+        let call = tool.clone().zip(arguments).map(|(tool, arguments)| Call { tool, arguments: arguments.to_owned() });
         let details = Details {
             session: Some(session.title()),
             agent: Some(self.hub.config.agent_label(session)),
-            request: tool
-                .clone()
-                .zip(arguments)
-                .map(|(tool, arguments)| Call { tool, arguments: arguments.to_owned() }),
+            request: call,
             tool,
             detail: request.as_ref().and_then(PendingCall::detail),
             ..Details::default()
@@ -49,12 +47,11 @@ impl Turn<'_> {
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
         match push.queue.enqueue(notification.clone(), now, is_recorded) {
-            EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
             dropped @ (EnqueueResult::InCooldown | EnqueueResult::Full) => {
-                let is_full = matches!(dropped, EnqueueResult::Full);
+                let is_full = dropped == EnqueueResult::Full;
                 let outcome = if is_full { DeliveryOutcome::Overloaded } else { DeliveryOutcome::CoolingDown };
                 let id = push.queue.next_id(now);
-                push.log.put(&*self.hub.rt, id, &Delivery::new(notification, now, now, true), outcome);
+                push.log.put(&*self.hub.rt, id, &Delivery::new(notification, now, now, is_recorded), outcome);
             }
             EnqueueResult::Queued { id, replaced } => {
                 for (id, delivery) in replaced {

@@ -95,9 +95,8 @@ impl<'a> Changes<'a> {
     /// Returns the difference between two states of a session. `state` has the agent state if it changed, because clients get only
     /// the completed requests that changed. A message is no difference, because it has an event of its own.
     fn between(before: &'a Session, after: &'a Session, state: Self) -> Self {
-        let presence_of = |s: &Session| (s.active, s.thinking, s.mode);
-        let modes_of = |s: &'a Session| (&s.permission_mode, &s.model_mode);
-        let is_presence_changed = presence_of(before) != presence_of(after) || modes_of(before) != modes_of(after);
+        let presence_of = |s: &'a Session| (s.active, s.thinking, s.mode, &s.permission_mode, &s.model_mode);
+        let is_presence_changed = presence_of(before) != presence_of(after);
         let is_state_changed = before.agent_state_version != after.agent_state_version;
         let todos = after.todos.as_ref().filter(|todos| before.todos.as_ref() != Some(todos));
         let has_new_time = is_state_changed || todos.is_some() || before.updated_at != after.updated_at;
@@ -199,6 +198,10 @@ impl State {
         self.write_queue.queue_session(&session.id, SessionColumns::All);
         self.write_queue.on_commit(Effect::Publish(event));
         self.cache.insert_created(session, self.write_queue.queued_images());
+    }
+
+    pub fn is_active(&self, id: &str) -> bool {
+        self.cache.entry(id).is_some_and(|entry| entry.session.active)
     }
 
     /// Whether a connected CLI is expected to report an inactive session alive: the session is not archived, and a socket serves it.

@@ -10,6 +10,7 @@ use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::sessions::load;
 use crate::hub::sessions::presence::EndCause;
 use crate::limits::KILL_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
@@ -54,7 +55,7 @@ impl Hub {
         let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| "{}".into()).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
-            .with_field(id, |session| &session.metadata, |turn, metadata| {
+            .with_field(id, load::metadata, |turn, metadata| {
                 let metadata = with_archived_fields(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
                 turn.set_metadata(id, metadata, None)?;
                 turn.clear_reactivation(id);
@@ -93,11 +94,8 @@ impl Hub {
     /// Loads a session, and fails unless it is active.
     pub(in crate::hub) async fn require_active(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_session(id).await?;
-        if self.is_active(id) { Ok(()) } else { Err(self.turn().inactive_error(id, Error::SessionInactive)) }
-    }
-
-    pub(in crate::hub) fn is_active(&self, id: &str) -> bool {
-        self.turn().cache.entry(id).is_some_and(|entry| entry.session.active)
+        let turn = self.turn();
+        if turn.is_active(id) { Ok(()) } else { Err(turn.inactive_error(id, Error::SessionInactive)) }
     }
 
     /// Sends a command to the CLI of an active session.

@@ -59,6 +59,10 @@ impl RelatedRows {
     }
 }
 
+pub(in crate::hub) fn metadata(session: &Session) -> &InlineOrLarge {
+    &session.metadata
+}
+
 /// Returns the agent state without completed requests; null if no request is pending, so that a large state is not read in vain.
 pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
     match agent_state::count_pending(session.agent_state.json()) {
@@ -180,40 +184,29 @@ impl Hub {
         }
     }
 
-    /// Loads a session with everything that clients see.
-    pub(in crate::hub) async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_session_with(id, RelatedRows::Shown).await?;
-        self.load_completed(id).await?;
-        if self.search_todos_once(id).await? {
-            // The session may have been evicted during the search.
-            self.load_completed(id).await?;
-        }
-        Ok(())
-    }
-
     /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
-    /// written before the hub supported todos. Returns whether the messages were searched.
-    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
+    /// written before the hub supported todos.
+    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let needs_search =
             self.turn().cache.entry(id).is_some_and(|entry| {
                 !entry.has_searched_todos && entry.session.todos.is_none() && entry.session.seq > 0
             });
         if !needs_search {
-            return Ok(false);
+            return Ok(());
         }
         let todos = self.search_todos(id).await?;
         self.load_session(id).await?;
         {
             let mut turn = self.turn();
-            let Some(entry) = turn.cache.entry_mut_without_before_image(id) else { return Ok(true) };
+            let Some(entry) = turn.cache.entry_mut_without_before_image(id) else { return Ok(()) };
             entry.has_searched_todos = true;
-            let Some(todos) = todos else { return Ok(true) };
+            let Some(todos) = todos else { return Ok(()) };
             turn.change_session(id, |session| {
                 session.todos.get_or_insert(todos);
             })?;
         }
         self.start_commit();
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the newest todo list in the messages of a session.
@@ -290,7 +283,11 @@ impl Hub {
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
-            self.load_shown(id).await?;
+            self.load_session_with(id, RelatedRows::Shown).await?;
+            self.load_completed(id).await?;
+            self.search_todos_once(id).await?;
+            // The session may have been evicted during the search.
+            self.load_completed(id).await?;
             let (segments, is_changed) = {
                 let turn = self.turn();
                 (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())

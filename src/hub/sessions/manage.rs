@@ -12,6 +12,7 @@ use crate::hub::core::error::{Error, check_field, check_size};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{RETENTION, SWEEP};
 use crate::hub::sessions::fields::split_agent_state;
+use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
@@ -72,7 +73,7 @@ impl Hub {
 
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        let renamed = self.with_field(id, |session| &session.metadata, |turn, metadata| {
+        let renamed = self.with_field(id, load::metadata, |turn, metadata| {
             turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
             let entry = turn.cache.require_entry(id)?;
             let found = entry.session.metadata_version;
@@ -191,7 +192,18 @@ impl Hub {
         let quotas = &self.config.quotas;
         let searched_tag = self.turn().retention.searched_tag.clone();
         if let Some((after, age)) = searched_tag.zip(quotas.archived_session_retention_ms) {
-            self.delete_archived(&after, now.saturating_sub(age)).await?;
+            let cutoff = now.saturating_sub(age);
+            let found = retention::find_archived(&self.db, &self.config.namespace, &after, cutoff).await?;
+            for (_, id) in &found {
+                match self.delete_session(id, Some(cutoff)).await {
+                    // A client has deleted the session, or its CLI has opened it again.
+                    Ok(()) | Err(Error::NotFound(_) | Error::SessionActive) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let is_complete = found.len() < retention::ARCHIVED_AT_ONCE;
+            let last = found.into_iter().next_back().map(|(tag, _)| tag);
+            self.turn().retention.searched_tag = last.filter(|_| !is_complete);
             return Ok(true);
         }
         let Some(age) = quotas.message_retention_ms else { return Ok(false) };
@@ -203,20 +215,6 @@ impl Hub {
             self.recount_stored_bytes();
         }
         Ok(is_deleted)
-    }
-
-    async fn delete_archived(self: &Arc<Self>, after: &str, cutoff: u64) -> Result<(), Error> {
-        let found = retention::find_archived(&self.db, &self.config.namespace, after, cutoff).await?;
-        for (_, id) in &found {
-            match self.delete_session(id, Some(cutoff)).await {
-                // A client has deleted the session, or its CLI has opened it again.
-                Ok(()) | Err(Error::NotFound(_) | Error::SessionActive) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let is_complete = found.len() < retention::ARCHIVED_AT_ONCE;
-        self.turn().retention.searched_tag = found.into_iter().next_back().map(|(tag, _)| tag).filter(|_| !is_complete);
-        Ok(())
     }
 }
 

@@ -10,7 +10,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load::state_if_pending;
+use crate::hub::sessions::load::{self, state_if_pending};
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
@@ -60,7 +60,7 @@ impl Hub {
         if !may_reopen(&self.turn()) {
             return Ok(None);
         }
-        self.with_field(id, |session| &session.metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
+        self.with_field(id, load::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.

@@ -74,7 +74,7 @@ impl Hub {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
             self.load_session_during_merge(id, RelatedRows::None).await?;
-            if self.is_active(id) {
+            if self.turn().is_active(id) {
                 return Ok(id.to_owned());
             }
             if let Some(reported) = self.wait_for_report(id, deadline)? {
@@ -97,9 +97,7 @@ impl Hub {
                 let resumed = self.spawn_agent(id, &machine, &params, trust).await;
                 let mut turn = self.turn();
                 turn.in_flight.end_resume(id);
-                if let Err(error) = &resumed {
-                    turn.activation_waiters.complete(id, &Err(error.clone()));
-                }
+                turn.activation_waiters.complete(id, &resumed);
                 drop(turn);
                 resumed?
             }
@@ -157,9 +155,7 @@ impl Hub {
         if active_id != id {
             self.merge(id, &active_id).await?;
         }
-        let mut turn = self.turn();
-        turn.clear_reactivation(id);
-        turn.activation_waiters.complete(id, &Ok(active_id.clone()));
+        self.turn().clear_reactivation(id);
         Ok(active_id)
     }
 
@@ -167,8 +163,7 @@ impl Hub {
     async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
             let mut turn = self.turn();
-            let is_active = |id: &&String| turn.cache.entry(id).is_some_and(|entry| entry.session.active);
-            if let Some(id) = ids.iter().find(is_active) {
+            if let Some(id) = ids.iter().find(|id| turn.is_active(id)) {
                 return Ok(id.clone());
             }
             turn.request_alarm(deadline);
