@@ -98,8 +98,7 @@ pub struct ImportBody {
 pub async fn import_agent_session(mut request: RoutedRequest) -> Reply {
     let machine = Owner::Machine(request.load_machine().await?);
     let body: ImportBody = request.take_json()?;
-    let params = Json::of(&body);
-    Ok(ResponseText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, params.text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, &Json::of(&body)).await))
 }
 
 /// Calls a method of the runner with parameters of the query. Returns the runner's response unchanged.
@@ -112,5 +111,5 @@ async fn forward_query(request: RoutedRequest, method: Method, names: &[&str]) -
     }
     let mut params = JsonObject::default();
     values.iter().for_each(|(name, value)| params.push(name, value.raw()));
-    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, params.to_json().text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, &params.to_json()).await))
 }

@@ -1,8 +1,6 @@
 //! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
 //! period](crate::hub::core::peers::rpc).
 
-use std::borrow::Cow;
-
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
@@ -21,13 +19,13 @@ use crate::model::vocabulary::Dialect;
 const MAX_CALL_ACK_ID: u32 = i32::MAX.cast_unsigned();
 
 impl Hub {
-    /// Calls a method of a CLI with params as JSON text, and returns its result as JSON text.
-    pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> RpcResult {
-        self.call_in_dialect(owner, method, self.config.rpc_timeout_ms, &|_| Cow::Borrowed(params)).await
+    /// Calls a method of a CLI, and returns its result as JSON text.
+    pub async fn call(&self, owner: &Owner, method: Method, params: &Json) -> RpcResult {
+        self.call_in_dialect(owner, method, self.config.rpc_timeout_ms, &|_| params.clone()).await
     }
 
     /// Calls a method, and returns its result, or `{success: false, error}` for a failed call.
-    pub async fn call_or_failure(&self, owner: &Owner, method: Method, params: &str) -> String {
+    pub async fn call_or_failure(&self, owner: &Owner, method: Method, params: &Json) -> String {
         self.call(owner, method, params).await.unwrap_or_else(|error| {
             let members = [("success", Json::of(&false)), ("error", Json::of(&error.to_string()))];
             Json::object(&members).text().to_owned()
@@ -41,14 +39,14 @@ impl Hub {
         owner: &'a Owner,
         method: Method,
         timeout_ms: u64,
-        make_params: &'a (dyn Fn(Dialect) -> Cow<'a, str> + Send + Sync),
+        make_params: &'a (dyn Fn(Dialect) -> Json + Send + Sync),
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let started_at = self.rt.now();
             let called = async {
                 let call = self.open_call(owner, method, timeout_ms).await?;
                 let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
-                self.send_call(call, method, &make_params(dialect)).await
+                self.send_call(call, method, make_params(dialect).text()).await
             };
             let result = called.await;
             let metrics = &self.telemetry.metrics;
@@ -112,7 +110,7 @@ impl Hub {
         method: Method,
         params: &Json,
     ) -> Result<(), Error> {
-        match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
+        match self.call(&Owner::Session(id.to_owned()), method, params).await {
             Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
             Err(RpcError::InvalidResult(_)) => Ok(()),
             Err(error) => Err(error.into()),

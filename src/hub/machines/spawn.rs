@@ -85,14 +85,14 @@ impl Hub {
         let params = SpawnParams { agent: Some(agent.clone()), ..params };
         let make_params = |dialect| {
             if is_listed {
-                return Json::of(&params).text().to_owned().into();
+                return Json::of(&params);
             }
             let model = params.model.as_ref().map(|model| match takes_model_modes {
                 true => vocabulary.model_in(dialect, model),
                 false => model.clone(),
             });
             let agent = Some(vocabulary.agent_in(dialect, &agent));
-            Json::of(&SpawnParams { agent, model, ..params.clone() }).text().to_owned().into()
+            Json::of(&SpawnParams { agent, model, ..params.clone() })
         };
         let owner = Owner::Machine(machine.to_owned());
         let result = self.call_in_dialect(&owner, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
@@ -102,7 +102,7 @@ impl Hub {
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.
     pub async fn check_paths(self: &Arc<Self>, machine: &str, paths: &[String]) -> Result<String, Error> {
         let params = Json::object(&[("paths", Json::of(paths))]);
-        let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, params.text()).await;
+        let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
         let result = result.map_err(|error: RpcError| Error::PathCheckFailed(error.to_string()))?;
         parse_paths(&result).ok_or_else(|| {
             let unknown_format = || "the runner's response has an unknown format".into();

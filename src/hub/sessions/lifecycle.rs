@@ -52,7 +52,7 @@ impl Hub {
         self.load_session(id).await?;
         // A session is archived even if its CLI does not answer.
         let owner = Owner::Session(id.to_owned());
-        let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| "{}".into()).await;
+        let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| Json::object(&[])).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, load::metadata, |turn, metadata| {
@@ -105,7 +105,7 @@ impl Hub {
             code: Option<String>,
         }
         self.require_active(id).await?;
-        let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command.text()).await {
+        let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command).await {
             Err(RpcError::InvalidResult(reason)) => return Err(Error::CliRefused(reason)),
             answer => answer?,
         };
@@ -118,7 +118,7 @@ impl Hub {
     pub async fn set_option(self: &Arc<Self>, id: &str, option: &str, value: &Json) -> Result<(), Error> {
         self.require_active(id).await?;
         let params = Json::object(&[("id", Json::of(option)), ("value", value.clone())]);
-        let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, params.text()).await;
+        let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, &params).await;
         let answer = answer.map_err(|error| Error::OptionNotApplied(error.to_string()))?;
         rejection_reason(&answer).map_or(Ok(()), |reason| Err(Error::OptionNotApplied(reason)))
     }

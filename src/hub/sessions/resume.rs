@@ -131,7 +131,7 @@ impl Hub {
     ) -> Result<String, Error> {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&ResumeParams { agent, trust, ..params.clone() }).text().to_owned().into()
+            Json::of(&ResumeParams { agent, trust, ..params.clone() })
         };
         let answer = self.call_in_dialect(machine, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
         let answer = answer.await.map_err(|error| match error {
@@ -185,7 +185,7 @@ impl Hub {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
             let session = ResumeParams { agent, ..session.clone() };
-            Json::of(&ForkParams { session, point }).text().to_owned().into()
+            Json::of(&ForkParams { session, point })
         };
         let result = self.call_in_dialect(&owner, Method::ForkSession, self.config.rpc_timeout_ms, &make_params);
         let result = parse_spawn_result(&result.await?);

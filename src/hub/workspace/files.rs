@@ -44,7 +44,7 @@ impl Hub {
             text => Json::of(&["--files", "--iglob", &format!("*{text}*")]),
         };
         let params = Json::object(&[("args", args), ("cwd", Json::of(&w.path))]);
-        let result = self.call_or_failure(&w.session, Method::RunRipgrep, params.text()).await;
+        let result = self.call_or_failure(&w.session, Method::RunRipgrep, &params).await;
         match serde_json::from_str(&result).ok() {
             Some(RipgrepResult { success: true, stdout }) => {
                 let paths = stdout.iter().flat_map(|stdout| stdout.lines()).filter(|line| !line.is_empty());

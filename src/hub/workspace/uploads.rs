@@ -200,7 +200,7 @@ impl Hub {
         check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = Json::object(&[("path", Json::of(path))]);
-        let deleted = self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, params.text()).await;
+        let deleted = self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await;
         deleted.map_err(to_upload_error)
     }
 }
