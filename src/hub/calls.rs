@@ -1,5 +1,4 @@
-//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
-//! period](crate::hub::core::peers::rpc).
+//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for a [grace period](crate::hub::core::peers::rpc).
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;

@@ -90,7 +90,7 @@ impl Hub {
 
     /// Returns the gauges, in the order of docs/MONITORING.md "Analytics Engine".
     fn gauges(&self) -> [Gauge; 11] {
-        let now = self.rt.now();
+        let awake_seconds = (self.rt.now() - self.telemetry.loaded_at) / 1000;
         let turn = self.turn();
         let (clis, web_clients) = turn.connections.client_counts();
         let sessions = turn.liveness.live_session_count();
@@ -108,12 +108,7 @@ impl Hub {
             gauge("hub_queued_bytes", "", "Bytes of changes that are not written yet.", queued as u64),
             gauge("hub_held_bytes", r#"of="namespace""#, HELD, held as u64),
             gauge("hub_held_bytes", r#"of="isolate""#, HELD, isolate_held as u64),
-            gauge(
-                "hub_awake_seconds",
-                "",
-                "Time since the object was loaded.",
-                (now - self.telemetry.loaded_at) / 1000,
-            ),
+            gauge("hub_awake_seconds", "", "Time since the object was loaded.", awake_seconds),
             gauge("hub_database_batches", "", "Batches since the object was loaded.", usage.batches),
             gauge("hub_database_rows_read", "", "Rows read since the object was loaded.", usage.rows_read),
             gauge("hub_database_rows_written", "", "Rows written since the object was loaded.", usage.rows_written),

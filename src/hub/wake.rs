@@ -183,8 +183,7 @@ fn fence(
         }
     });
     if stored.is_some() && !continues {
-        // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is stored,
-        // there is nothing to overwrite.
+        // Overwrites the stored epoch now, because the object would continue it after a later hibernation.
         persist(epoch);
     }
     Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(Arc::clone(telemetry))))

@@ -1,5 +1,4 @@
-//! Drives the [`EventStream`](crate::hub::core::events::stream::EventStream): publishes events, reads the log when connected web
-//! clients may have missed some, and sends events to web clients.
+//! Drives the [`EventStream`](crate::hub::core::events::stream::EventStream): publishes events, also missed ones from the log.
 
 use std::sync::Arc;
 

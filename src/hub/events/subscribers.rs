@@ -42,9 +42,8 @@ impl Hub {
             return Err(error.clone().into());
         }
         if let Some((after, up_to)) = to_load() {
-            // Memory for the rows as text, and for their events. Without this memory, the client gets a gap notice. Waiting while the
-            // lock is held is safe: no task that frees memory needs this lock. All clients that wait for the lock have the same
-            // deadline.
+            // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting with the lock is
+            // safe: no task that frees memory needs the lock, and all clients that wait for it have the same deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
             let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };
@@ -70,8 +69,7 @@ impl Hub {
         let missed = turn.events.log.events_after(resume_after);
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &TextParts| turn.events.ids.frame(subscription.format, number, body);
-        // `connection-changed` has the id from which the client resumes. If the client disconnects right after this frame, it can
-        // resume from the same id.
+        // `connection-changed` has the id from which the client resumes, also if it disconnects right after this frame.
         let mut frames = vec![frame(resume_after, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         let format = subscription.format;

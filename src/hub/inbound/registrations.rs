@@ -1,5 +1,4 @@
-//! The sessions and machines that a socket serves, and the RPC methods that it registers. The socket's attachment stores them
-//! across hibernation.
+//! The sessions and machines that a socket serves, and the RPC methods that it registers. Its attachment stores them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,7 +1,6 @@
 //! Loading, registering and changing machines: their versioned fields (metadata and runner state), and whether they are online. When a
-//! machine is needed, all machines of the namespace are loaded into memory. An update names the version that it is based on (optimistic
-//! concurrency). Each change increments the version, and is sent to CLIs and web clients. The runner sends `machine-alive`
-//! (PROTOCOL-CLI.md "Liveness"); only changes are written to the database.
+//! machine is needed, all machines of the namespace are loaded. An update names the version that it is based on (optimistic
+//! concurrency), and increments it. `machine-alive` (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
 
 use std::sync::Arc;
 

@@ -1,5 +1,4 @@
-//! Sends queued notifications as a push to each subscriber. A device in use gets a toast first, and gets the push only if its user does
-//! not react.
+//! Sends queued notifications as a push to each subscriber. A device in use gets a toast first, and the push if its user ignores it.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -53,13 +53,12 @@ impl Hub {
         if self.load_push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // Ends the stored assumption before the write: if the hub stopped right after the write, the assumption would still hold, and the
-        // new subscriber would get no notifications.
+        // Before the write: if the hub stopped right after it, the assumption would hold, and the subscriber would get no notifications.
         self.end_assuming_no_subscribers();
         let max = self.config.push.max_subscriptions;
         let statements = push::upsert(&self.config.namespace, &subscription, credential, self.rt.now(), max);
         self.change_subscriptions(statements.into()).await?;
-        // Ends the assumption again, because a concurrent read may have found no subscribers and stored it.
+        // Again after the write, because a concurrent read may have found no subscribers and stored it.
         self.end_assuming_no_subscribers();
         Ok(())
     }
@@ -81,11 +80,10 @@ impl Hub {
     }
 
     pub(in crate::hub) async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Invalidate the cache before the commit, so that a read that is in flight does not put the old subscriptions into the cache
-        // during the commit.
+        // Before the commit, so that a read in flight does not put the old subscriptions into the cache during the commit.
         self.turn().push.subscribers.invalidate();
         let result = write_statements(&self.access, statements).await;
-        // Invalidate it again after the commit, because a read that began during the commit may have found the old subscriptions.
+        // Again after the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result
     }

@@ -83,8 +83,7 @@ impl Turn<'_> {
         };
         let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
             let (s, new) = (&mut entry.session, parts.without_completed);
-            // Only a CLI can request a permission, so only a CLI's change causes a notification. A change by the hub completes or cancels
-            // requests.
+            // Only a CLI's change can request a permission. A change by the hub completes or cancels requests.
             let notification = from.and_then(|_| permission_notification(s, new.as_ref()));
             (s.agent_state_version, s.updated_at) = (s.agent_state_version + 1, now);
             s.request_times = agent_state::request_times(new.as_ref(), s.request_times.as_ref(), now);

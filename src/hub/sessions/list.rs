@@ -98,8 +98,7 @@ impl Turn<'_> {
                 self.start_deadline_if_missing(owner);
             }
             let summary = SessionSummary::of(&fields);
-            // If the session was evicted during the read, the summary may be stale. Memory has a newer one, unless the session was
-            // deleted.
+            // After an eviction during the read, the summary may be stale. Memory has a newer one, unless the session was deleted.
             if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.id)) {
                 self.state.cache.insert_summary(read, fields.id, summary);
             }

@@ -114,8 +114,7 @@ impl Hub {
                 let read = async move {
                     match related {
                         RelatedRows::None => self.look_up(statements).await,
-                        // In a batch of its own, because local ids may have 1.5 MB, and completed requests 10 MB: with other
-                        // lookups, the result could be too large.
+                        // In a batch of its own: with other lookups, 1.5 MB of local ids or 10 MB of requests could be too large.
                         _ => self.db.batch(&mut statements).await,
                     }
                 };

@@ -150,8 +150,7 @@ impl Hub {
 
     /// Deletes a batch, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
-        // Write the queued deletion of the session first. If this write fails, the session still exists, and the sweep does not
-        // delete its messages.
+        // Writes the queued deletion of the session first. If this fails, the session still exists, and keeps its messages.
         let _ = self.flush().await;
         let started_at = self.rt.now();
         let has_more = removals::sweep(&self.db, &self.config.namespace).await;

@@ -334,8 +334,7 @@ impl Turn<'_> {
             return Err(Blocked::LocalIds(unknown));
         }
         self.state.ensure_write_queue_has_room(drafts.iter().map(|draft| draft.content.text().len()).sum())?;
-        // The messages are queued before the deletion, so that a client first receives the event of each message, and replaces the
-        // held message by it.
+        // Queued before the deletion, so that a client first receives the event of each message, which replaces the held message.
         drafts.iter().try_for_each(|draft| self.queue_message(draft).map(drop))?;
         Ok(self.delete_held(id)?)
     }

@@ -219,8 +219,7 @@ impl Turn<'_> {
 /// Returns what the agent is doing and since when; `None` if this has not changed.
 fn new_activity(session: &Session, alive: &SessionAlive, now: u64) -> Option<(Option<String>, Option<u64>)> {
     let activity = alive.activity.as_ref().filter(|_| session.thinking);
-    // After a wake, the hub does not know the previous activity. The first activity may be the same as before the hibernation, so
-    // no time of a change is set.
+    // After a wake, the hub does not know the previous activity, which may be the same. So no time of a change is set.
     let is_known_change = session.activity.is_some() || session.activity_at.is_some();
     let activity_at = (session.thinking && is_known_change).then_some(now);
     (session.activity.as_ref() != activity).then(|| (activity.cloned(), activity_at))

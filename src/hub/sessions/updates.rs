@@ -124,8 +124,7 @@ impl Turn<'_> {
             _ => TextParts::value(current),
         };
         let reply = update.reply(false, version, text);
-        // A large value is durable, because `with_field` reads it after a flush. A small value may still be queued, so the reply
-        // waits for the commit.
+        // A large value is durable, because it was read after a flush. A small value may be queued, so the reply waits for the commit.
         if is_large {
             reply.iter().for_each(|reply| self.send_committed_reply(reply));
         } else {

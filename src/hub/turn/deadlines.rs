@@ -1,6 +1,5 @@
-//! Inactivity deadlines of owners, which are sessions and machines. When its deadline passes, a session becomes inactive, and a
-//! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL-CLI.md
-//! "Liveness"). Activity writes nothing to the database.
+//! Inactivity deadlines, after which a session becomes inactive, and a machine goes offline. Activity is a keep-alive, an update, a
+//! CONNECT or a registration of a method (PROTOCOL-CLI.md "Liveness"). Activity writes nothing to the database.
 
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;

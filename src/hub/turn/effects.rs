@@ -101,8 +101,7 @@ impl Turn<'_> {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The session or machine should have become inactive, but is still active in the database. The hub tries again
-                // at the next deadline.
+                // The session or machine is still active in the database. The hub tries again at the next deadline.
                 Effect::BecameInactive(owner) => self.start_deadline(owner),
                 Effect::Publish(_)
                 | Effect::AddMachine(_)

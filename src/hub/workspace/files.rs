@@ -1,5 +1,4 @@
-//! Git, files and commands of a session's working directory. The hub forwards the calls to the session's CLI, and returns the
-//! CLI's result unchanged.
+//! Git, files and commands of a session's working directory: calls to the session's CLI, whose results are returned unchanged.
 
 use std::sync::Arc;
 

@@ -5,8 +5,8 @@
 //!
 //! Lookups of sessions: concurrent lookups share a batch, for example when many CLIs reconnect after a wake or create sessions.
 //!
-//! Each batch of a commit ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages. So a lookup
-//! costs no query of its own, and only one group of lookups is in flight.
+//! Each batch of a commit ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages.
+//! So such a lookup costs no query of its own, and only one group of them is in flight.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
