@@ -17,8 +17,6 @@ use crate::store::events::{self, TRIM_BYTES};
 /// How long a web client that resumes waits for the memory to read the event log, in milliseconds.
 const LOG_MEMORY_TIMEOUT_MS: u64 = 2_000;
 
-const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
-
 impl Hub {
     /// Returns the newer of two event ids. An id that is malformed or of another namespace counts as older.
     pub fn newer_event_id(&self, one: Option<String>, other: Option<String>) -> Option<String> {
@@ -121,7 +119,8 @@ impl Turn<'_> {
     }
 
     pub fn send_heartbeats(&mut self) {
-        self.broadcast(self.state.events.last_published(), &HEARTBEAT.to_owned().into(), |_| true);
+        let heartbeat = r#"{"type":"heartbeat"}"#.to_owned().into();
+        self.broadcast(self.state.events.last_published(), &heartbeat, |_| true);
         self.state.connections.record_heartbeat();
     }
 }

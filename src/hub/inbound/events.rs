@@ -121,7 +121,8 @@ impl Hub {
     async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
         self.check_room_for_copy(message.payload_bytes())?;
         let content = message.content();
-        let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
+        let draft = Draft::of_web_client(message.sid, message.local_id, content);
+        let draft = Draft { from: Some(from.conn), ack: from.ack, ..draft };
         self.append_message(draft).await.map(|_| ())
     }
 

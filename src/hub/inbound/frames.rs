@@ -27,9 +27,6 @@ const SMALL_FRAME_BYTES: usize = 16 * 1024;
 /// The most bytes of a namespace's frames that were admitted without free memory. A quarter is kept for small frames.
 const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
 
-/// The close reason of the socket with the largest queue when there is no memory for a frame.
-const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
-
 /// After this time, in milliseconds, the hub disconnects a CLI that has not answered a ping: at the second tick after the ping. Half an
 /// interval less than 60 s, because alarms are early or late by some milliseconds, and the next tick comes only after 90 s.
 const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS - PING_INTERVAL_MS / 2;
@@ -74,7 +71,7 @@ impl Hub {
         }
         let mut turn = self.turn();
         let largest = turn.connections.largest_sender(conn, memory_bytes)?;
-        turn.disconnect(largest, 1008, NO_MEMORY_FOR_FRAMES);
+        turn.disconnect(largest, 1008, "Too many frames wait in the hub's memory: reconnect and send again");
         (largest != conn).then_some(AdmittedFrame { is_first, unreserved_bytes: 0 })
     }
 

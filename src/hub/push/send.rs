@@ -30,9 +30,6 @@ use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
-/// How long a push service stores a message for a browser that is offline.
-const PUSH_TTL: Duration = Duration::from_secs(24 * 3600);
-
 /// The key that signs requests to push services, and the key that signs answer tokens.
 struct SendKeys {
     vapid: VapidKeys,
@@ -272,7 +269,8 @@ impl Hub {
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
         let message = PushMessage {
             payload,
-            ttl: PUSH_TTL,
+            // How long a push service stores the message for a browser that is offline.
+            ttl: Duration::from_secs(24 * 3600),
             topic: &notification.topic(),
             urgency: notification.urgency(),
             authorization: &authorization.ok_or("The VAPID token could not be signed.")?,

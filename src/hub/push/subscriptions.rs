@@ -14,9 +14,6 @@ use crate::push::vapid::VapidKeys;
 use crate::store::push::{self, PushSubscription};
 use crate::store::{DbError, Statement, Value, secrets};
 
-/// The name of the generated private key in the table of secrets.
-const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
-
 impl Hub {
     /// Returns the configured key pair, or the key pair in the database. Generates a key pair if there is neither.
     pub async fn load_vapid_keys(&self) -> Result<VapidKeys, Error> {
@@ -29,7 +26,7 @@ impl Hub {
         // One in 2^32 random numbers is not a valid P-256 key.
         let invalid_key = || Error::Unavailable("The hub could not generate a VAPID key pair. Try again.".into());
         let generated = VapidKeys::from_bytes(&random).ok_or_else(invalid_key)?;
-        let stored = secrets::get_or_insert(&self.access, VAPID_SECRET, &generated.private()).await?;
+        let stored = secrets::get_or_insert(&self.access, "VAPID_PRIVATE_KEY", &generated.private()).await?;
         let malformed = || {
             Error::Unavailable("The VAPID private key in the database is malformed. Set VAPID_PUBLIC_KEY and VAPID_PRIVATE_KEY instead.".into())
         };

@@ -21,19 +21,13 @@ use crate::model::session::ControlMode;
 /// The longest reason of an abort or archive, in Unicode code points.
 const MAX_REASON_CHARS: usize = 1_000;
 
-const ABORT_REASON: &str = "Aborted by user";
-const ARCHIVE_REASON: &str = "Archived by user";
-
-/// The CLI's error code for a message that is no longer queued.
-const NOT_QUEUED: &str = "not_queued";
-
 impl Hub {
     /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps it active.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
         let reports = self.turn().liveness.reports;
-        let params = Json::object(&[("reason", Json::of(reason.unwrap_or(ABORT_REASON)))]);
+        let params = Json::object(&[("reason", Json::of(reason.unwrap_or("Aborted by user")))]);
         self.call_without_result(id, Method::Abort, &params).await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
         self.flush().await
@@ -56,7 +50,8 @@ impl Hub {
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, load::metadata, |turn, metadata| {
-                let metadata = with_archived_fields(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
+                let reason = reason.unwrap_or("Archived by user");
+                let metadata = with_archived_fields(metadata.as_ref(), reason, self.rt.now());
                 turn.set_metadata(id, metadata, None)?;
                 turn.clear_reactivation(id);
                 turn.deactivate_if_archived(id)
@@ -111,7 +106,7 @@ impl Hub {
         };
         let Some(reason) = rejection_reason(&answer) else { return Ok(()) };
         let code = serde_json::from_str::<Refusal>(&answer).ok().and_then(|refusal| refusal.code);
-        Err(if code.as_deref() == Some(NOT_QUEUED) { Error::NotQueued } else { Error::CliRefused(reason) })
+        Err(if code.as_deref() == Some("not_queued") { Error::NotQueued } else { Error::CliRefused(reason) })
     }
 
     /// Sets an option of an active session's agent. The error of a refusal has the agent's reason.

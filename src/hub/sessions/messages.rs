@@ -27,8 +27,6 @@ use crate::wire::socketio::AckId;
 
 /// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
 const MAX_LOOKUPS: u32 = 3;
-/// The error after [`MAX_LOOKUPS`].
-const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
 
 /// A message to add.
 pub struct Draft {
@@ -42,7 +40,7 @@ pub struct Draft {
     /// Whether the message may wait until the CLI of an inactive session is back.
     pub may_wait: bool,
     /// The acknowledgement that the CLI gets when the message is durable.
-    ack: Option<AckId>,
+    pub ack: Option<AckId>,
 }
 
 impl Draft {
@@ -52,23 +50,11 @@ impl Draft {
         Self { session, local_id, content, from: None, may_wait: false, ack: None }
     }
 
-    /// Creates the draft of a CLI. With `ack`, the CLI gets an acknowledgement when the message is durable. Ignores an empty local id.
-    pub fn of_cli(session: String, local_id: Option<String>, content: Json, from: ConnId, ack: Option<AckId>) -> Self {
-        let draft = Self::of_web_client(session, local_id, content);
-        Self { from: Some(from), ack, ..draft }
-    }
-
     fn reply(&self, added: &Added) -> Option<Reply> {
         // Only messages of web clients are held.
         let Added::Stored(message) = added else { return None };
         let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable", None);
         Some(Reply::acknowledgement(self.from?, self.ack?, &message_ack(&message.id, message.seq), &failed))
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        check_size("message", &self.content, MAX_CONTENT_BYTES)?;
-        let is_valid = self.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
-        check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))
     }
 }
 
@@ -100,7 +86,9 @@ impl From<Error> for Blocked {
 impl Hub {
     /// Adds a message, or finds the message with the same local id. Returns before it is durable; a CLI gets its acknowledgement then.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
-        draft.check()?;
+        check_size("message", &draft.content, MAX_CONTENT_BYTES)?;
+        let is_valid = draft.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
+        check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))?;
         let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
         let added = self.run_step(&draft.session, related, |turn| turn.try_append(&draft)).await?;
         self.turn().reply_on_commit(draft.reply(&added));
@@ -169,7 +157,8 @@ impl Hub {
                 Err(Blocked::StoredBytes) => self.count_stored_bytes().await?,
                 Err(Blocked::Delivery) => self.deliver_held(id).await?,
                 Err(Blocked::LocalIds(_)) if lookups == MAX_LOOKUPS => {
-                    return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
+                    let message = "The hub could not find out whether the message was stored before. Send it again.";
+                    return Err(Error::Unavailable(message.into()));
                 }
                 Err(Blocked::LocalIds(unknown)) => {
                     lookups += 1;

@@ -44,14 +44,8 @@ const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
 /// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s), for the timeout of an upload.
 const UPLOAD_BYTES_PER_MS: u64 = 256;
 
-/// The number of base64 characters of the largest file that is sent in one frame.
-const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
-
 /// The text before the content in the frame. Params are JSON in a JSON string.
 const CONTENT_START: &str = r#"\"content\":\""#;
-
-const NO_FRAME_UPLOAD_SLOT: &str = "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large \
-    file at a time, and was busy for 60 seconds.";
 
 /// A slot in [`UploadSlots`](crate::hub::core::uploads::UploadSlots), released on drop.
 struct UploadSlot<'a> {
@@ -150,7 +144,8 @@ impl Hub {
         let started_at = self.rt.now();
         // When another namespace began to wait for the slot, and the bytes that were read before.
         let mut contested_since = None;
-        let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
+        let max_chars = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
+        let mut reading = std::pin::pin!(read_upload(body, max_chars, limit));
         loop {
             match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
                 Either::Left((upload, _)) => {
@@ -188,7 +183,10 @@ impl Hub {
         let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_ref(), deadline);
         while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
-                return Err(Error::TooManyUploads(NO_FRAME_UPLOAD_SLOT));
+                return Err(Error::TooManyUploads(
+                    "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large file at a time, and was \
+                    busy for 60 seconds.",
+                ));
             }
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
