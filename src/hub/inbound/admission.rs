@@ -177,16 +177,8 @@ mod tests {
 
     const VALID: &str = r#"40/cli,{"token":"t"}"#;
 
-    fn connecting(upgrade: Upgrade) -> Connecting {
-        Connecting::new(5, upgrade)
-    }
-
     fn receive(frame: &str) -> Outcome {
-        connecting(Upgrade::Unauthenticated).receive(frame).unwrap_err()
-    }
-
-    fn team() -> Namespace {
-        Namespace::parse("team").unwrap()
+        Connecting::new(5, Upgrade::Unauthenticated).receive(frame).unwrap_err()
     }
 
     #[test]
@@ -198,7 +190,7 @@ mod tests {
 
     #[test]
     fn the_third_refusal_closes_wherever_the_packet_was_refused() {
-        let granted = || Some((team(), Credential::Shared));
+        let granted = || Some((Namespace::parse("team").unwrap(), Credential::Shared));
         let first = receive("40/web,").next.unwrap();
         let second = first.receive(VALID).unwrap().decide(None, None).unwrap_err();
         assert!(second.is_refused);
@@ -210,7 +202,7 @@ mod tests {
     #[test]
     fn the_token_of_the_upgrade_counts_only_for_an_authenticated_socket() {
         let credential = |upgrade, credential: Option<&str>| {
-            let state = Connecting { credential: credential.map(str::to_owned), ..connecting(upgrade) };
+            let state = Connecting { credential: credential.map(str::to_owned), ..Connecting::new(5, upgrade) };
             state.receive("40/cli,").unwrap().upgrade_credential()
         };
         assert_eq!(credential(Upgrade::Authenticated, Some("d")), Some(Credential::Device("d".into())));

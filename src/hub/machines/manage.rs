@@ -42,13 +42,15 @@ impl Hub {
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
-    pub async fn load_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        let owner = self.read_machines(Some(id)).await?;
-        match owner {
-            _ if self.turn().cache.machine(id).is_ok() => Ok(()),
-            Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
-            Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
-        }
+    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let owner = self.read_machines(Some(id)).await?;
+            match owner {
+                _ if self.turn().cache.machine(id).is_ok() => Ok(()),
+                Found::Foreign => Err(Error::Forbidden(Kind::Machine)),
+                Found::InNamespace(()) | Found::Missing => Err(Error::NotFound(Kind::Machine)),
+            }
+        })
     }
 
     /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whether machine `id` belongs to the
@@ -251,8 +253,7 @@ impl Turn<'_> {
     fn insert_machines(&mut self, read: CurrentRead, mut machines: Vec<Machine>) {
         for machine in machines.iter_mut().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(self.state.liveness.active_at(&owner));
-            self.start_deadline_if_missing(owner);
+            (machine.active_at, _) = self.restore_liveness(owner, machine.active_at);
         }
         self.state.cache.insert_loaded_machines(read, machines);
     }

@@ -93,9 +93,7 @@ impl Turn<'_> {
         for mut fields in read.fields {
             if fields.active && self.state.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
-                fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
-                fields.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
-                self.start_deadline_if_missing(owner);
+                (fields.active_at, fields.disconnected) = self.restore_liveness(owner, fields.active_at);
             }
             let summary = SessionSummary::of(&fields);
             // After an eviction during the read, the summary may be stale. Memory has a newer one, unless the session was deleted.

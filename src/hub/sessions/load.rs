@@ -303,9 +303,7 @@ impl Turn<'_> {
     pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
-            session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
-            session.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
-            self.start_deadline_if_missing(owner);
+            (session.active_at, session.disconnected) = self.restore_liveness(owner, session.active_at);
         }
         self.state.cache.insert_loaded(read, session);
         self.state.evict_sessions();

@@ -45,7 +45,7 @@ pub struct Draft {
 
 impl Draft {
     /// Creates the draft of a web client. Ignores an empty local id.
-    pub fn of_web_client(session: String, local_id: Option<String>, content: Json) -> Self {
+    pub fn new(session: String, local_id: Option<String>, content: Json) -> Self {
         let local_id = local_id.filter(|id| !id.is_empty());
         Self { session, local_id, content, from: None, may_wait: false, ack: None }
     }
@@ -313,7 +313,7 @@ impl Turn<'_> {
         for HeldMessage { local_id, content, .. } in held {
             let (session, local_id) = (id.to_owned(), local_id.clone());
             match local_ids.look_up(&local_id) {
-                Seen::Never => drafts.push(Draft::of_web_client(session, Some(local_id), content.clone())),
+                Seen::Never => drafts.push(Draft::new(session, Some(local_id), content.clone())),
                 Seen::Unknown => unknown.push(UnknownLocalId { session, local_id, from: None }),
                 // A CLI has sent a message with this local id meanwhile.
                 Seen::Before(_) => {}

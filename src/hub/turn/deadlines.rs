@@ -50,11 +50,16 @@ impl Turn<'_> {
         self.request_alarm(self.state.liveness.deadline(&owner));
     }
 
-    /// Starts the deadline of an owner that is active in the database, unless the owner has one.
-    pub fn start_deadline_if_missing(&mut self, owner: Owner) {
-        if !self.state.liveness.has_deadline(&owner) {
+    /// Starts the deadline of an owner that is active in the database, unless it has one. Returns when the owner was last active, which is
+    /// `stored_at` or later, and whether it has lost its CLIs.
+    pub fn restore_liveness(&mut self, owner: Owner, stored_at: u64) -> (u64, bool) {
+        let liveness = &self.state.liveness;
+        let active_at = stored_at.max(liveness.active_at(&owner));
+        let is_disconnected = liveness.is_disconnected(&owner, self.hub.rt.now());
+        if !liveness.has_deadline(&owner) {
             self.start_deadline(owner);
         }
+        (active_at, is_disconnected)
     }
 
     /// Writes an owner's deadline to the object's storage.
