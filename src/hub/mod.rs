@@ -61,16 +61,15 @@ use futures::future::BoxFuture;
 use crate::limits::MIN_CACHED_BYTES;
 use crate::memory_budget::{Evictable, Reservation};
 use crate::model::ids::uuid_v7;
+use crate::store::DbError;
 use crate::store::counts::Counts;
 use crate::store::fence::Fenced;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{Databases, Placed};
 use crate::store::retry::Retrying;
 use crate::store::wrong_tokens::WrongTokens;
-use crate::store::DbError;
 pub use core::config::Config;
 use core::error::Error;
-use core::namespace::quotas::Usage;
 use core::ports::Runtime;
 use core::state::State;
 use core::telemetry::Telemetry;
@@ -112,7 +111,7 @@ pub struct Hub {
     /// Held while a request reads the list of sessions into memory, for all that wait. Has the time and the error, like `log_reads`.
     list_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
     /// Held while a request counts what the namespace has, for all that wait. Has the counts and their time, in Unix milliseconds.
-    status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
+    status_reads: futures::lock::Mutex<Option<(u64, Counts, u64)>>,
     /// Held while a request imports, moves or deletes the namespace.
     row_changes: futures::lock::Mutex<()>,
     pub memory: ReadMemory,

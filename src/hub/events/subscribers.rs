@@ -113,9 +113,10 @@ impl Turn<'_> {
     /// Disconnects web clients whose token has expired.
     pub fn close_expired(&mut self, now: u64) {
         let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        self.disconnect_where((4401, "Token expired: reconnect with a new one"), |connection| {
-            matches!(&connection.peer, Peer::Web(subscription) if is_expired(subscription))
-        });
+        self.disconnect_where(
+            (4401, "Token expired: reconnect with a new one"),
+            |connection| matches!(&connection.peer, Peer::Web(subscription) if is_expired(subscription)),
+        );
     }
 
     pub fn send_heartbeats(&mut self) {

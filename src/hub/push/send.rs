@@ -139,10 +139,7 @@ impl Hub {
 
     /// Replaces a notification of several permission requests by a notification of the requests that are still pending. Returns the
     /// outcome of the delivery if the notification is no longer needed. Fails if the database is unavailable.
-    async fn update_notification(
-        self: &Arc<Self>,
-        delivery: &mut Delivery,
-    ) -> Result<Option<DeliveryOutcome>, Error> {
+    async fn update_notification(self: &Arc<Self>, delivery: &mut Delivery) -> Result<Option<DeliveryOutcome>, Error> {
         match self.load_session(&delivery.notification.session_id).await {
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => return Ok(Some(DeliveryOutcome::SessionGone)),
             loaded => loaded?,

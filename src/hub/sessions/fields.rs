@@ -163,7 +163,8 @@ impl State {
 /// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
-    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(Some(state))) else {
+    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(Some(state)))
+    else {
         return Ok(received);
     };
     check_size("agentState", without_completed, MAX_CONTENT_BYTES)?;

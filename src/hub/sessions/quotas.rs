@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::quotas::Usage;
 use crate::hub::turn::Turn;
 use crate::store::counts;
 
@@ -18,22 +17,10 @@ const COUNT_PAUSE_FACTOR: u64 = 4;
 const MAX_COUNT_PAUSE_MS: u64 = 1_000;
 
 impl Hub {
-    /// Returns what the namespace uses. Reads the database unless the figures are in memory.
-    pub async fn usage(self: &Arc<Self>) -> Result<Usage, Error> {
+    /// Returns the bytes of all messages. Too low until the messages from before the quota are counted.
+    pub async fn used_bytes(self: &Arc<Self>) -> Result<u64, Error> {
         self.count_stored_bytes().await?;
-        let is_counted = self.turn().cache.tags().is_some();
-        if !is_counted {
-            // No session has an empty tag, so this counts the sessions.
-            self.load_by_tag("").await?;
-        }
-        let turn = self.turn();
-        let quotas = &self.config.quotas;
-        Ok(Usage {
-            bytes: turn.stored_bytes.get().unwrap_or(0),
-            max_bytes: quotas.max_bytes,
-            sessions: turn.cache.tags().map_or(0, |tags| tags.session_count),
-            max_sessions: quotas.max_sessions(),
-        })
+        Ok(self.turn().stored_bytes.get().unwrap_or(0))
     }
 
     /// Counts the bytes of all messages, unless the bytes are known. If many messages were never counted, returns after the first batch

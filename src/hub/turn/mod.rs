@@ -54,13 +54,9 @@ impl DerefMut for Turn<'_> {
 impl Turn<'_> {
     pub fn request_alarm(&mut self, at: Option<u64>) {
         let now = self.hub.rt.now();
-        let at = if self.state.schedule.is_alarm_lost(now) {
-            at.into_iter().chain(self.state.next_deadline()).min()
-        } else {
-            at
-        };
+        let lost = self.state.schedule.is_alarm_lost(now).then(|| self.state.next_deadline()).flatten();
         // The runtime drops an alarm in the past that is set while another alarm is being handled (measured).
-        let at = at.map(|at| at.max(now + 1));
+        let at = at.into_iter().chain(lost).min().map(|at| at.max(now + 1));
         let Some(at) = at.filter(|at| self.state.schedule.record_if_earlier(*at, now)) else { return };
         let set = self.hub.rt.set_alarm(at);
         self.hub.spawn(|hub| async move {
