@@ -61,9 +61,8 @@ impl Hub {
         })
     }
 
-    /// Sends a call, and waits for its result. If the [hub changes the session](Method::is_followed_by_session_change) after the
-    /// call, also waits until the frames that the CLI sent before the result are handled, because these frames may change the same
-    /// session and must come first.
+    /// Sends a call, and waits for its result. If the [hub changes the session](Method::is_followed_by_session_change) after the call,
+    /// also waits until the frames that the CLI sent before the result are handled, because they may change the same session.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
         self.turn().send_frame(conn, &call.frame(params));

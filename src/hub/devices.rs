@@ -214,9 +214,8 @@ impl Hub {
         Ok(generation)
     }
 
-    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all clients. Also
-    /// disconnects them if it is unknown whether the revocation was committed. The batch also deletes the codes that the
-    /// revoked client may have created, and all approved requests.
+    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all, also if the
+    /// outcome is unknown. The batch also deletes the codes that the revoked client may have created, and all approved requests.
     fn revoke<'a>(
         &'a self,
         mut statements: Vec<Statement>,

@@ -86,9 +86,8 @@ impl Hub {
         hub
     }
 
-    /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. The clients reconnect to the
-    /// new object of the namespace. Returns whether the storage can be deleted: not while a sweep is recorded in the storage.
-    /// If the change is reverted, this object reads the record and continues the sweep.
+    /// Disconnects the clients of an object that a change of `HUB_JURISDICTION` has replaced. Returns whether the storage can be deleted:
+    /// not while it records a sweep, which this object continues if the change is reverted.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");

@@ -101,19 +101,17 @@ impl Connecting {
             Err(_) => return Err(Outcome::close(PARSE_ERROR)),
         };
         match socketio::decode(text) {
-            Ok(Packet::Connect { namespace: NAMESPACE, auth }) => self.receive_connect(auth),
+            Ok(Packet::Connect { namespace: NAMESPACE, auth }) => {
+                match read_object(auth.map_or("{}", RawValue::get)).and_then(ConnectAuth::validate) {
+                    Ok(auth) => Ok(TokenCheck { connecting: self, auth }),
+                    Err(error) if error.field == "token" => Err(self.refuse(NAMESPACE, INVALID_TOKEN)),
+                    Err(error) => Err(self.refuse(NAMESPACE, &format!("Invalid auth. {error}"))),
+                }
+            }
             Ok(Packet::Connect { namespace, .. }) => Err(self.refuse(namespace, "Invalid namespace")),
             Ok(Packet::Disconnect { .. }) => Err(Outcome::close(CLOSED_BY_CLIENT)),
             Ok(packet) => Err(Outcome::close(unexpected_reason(&packet))),
             Err(error) => Err(Outcome::close(close_reason(&error))),
-        }
-    }
-
-    fn receive_connect(self, auth: Option<&RawValue>) -> Result<TokenCheck, Outcome> {
-        match read_object(auth.map_or("{}", RawValue::get)).and_then(ConnectAuth::validate) {
-            Ok(auth) => Ok(TokenCheck { connecting: self, auth }),
-            Err(error) if error.field == "token" => Err(self.refuse(NAMESPACE, INVALID_TOKEN)),
-            Err(error) => Err(self.refuse(NAMESPACE, &format!("Invalid auth. {error}"))),
         }
     }
 

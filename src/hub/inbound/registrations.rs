@@ -118,18 +118,6 @@ impl Hub {
         }
         Ok(None)
     }
-
-    /// Waits for the end of the burst, then writes the attachment of each socket in `unwritten_attachments`.
-    async fn write_attachments_after_burst(&self) {
-        self.await_burst_end(1, |state| state.unwritten_attachments.len()).await;
-        let mut turn = self.turn();
-        let conns: BTreeSet<ConnId> = std::mem::take(&mut turn.unwritten_attachments).into_iter().collect();
-        for conn in conns {
-            if let Some(connection) = turn.connections.get(conn) {
-                self.write_attachment(conn, &connection.peer);
-            }
-        }
-    }
 }
 
 impl Turn<'_> {
@@ -188,14 +176,22 @@ impl Turn<'_> {
         self.set_cli_in_burst(conn, cli);
     }
 
-    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all
-    /// their methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::core::ports::Runtime::spawn) closes
-    /// the sockets.
+    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
+    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::core::ports::Runtime::spawn) closes the sockets.
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));
         self.state.unwritten_attachments.push(conn);
         if let [_] = self.state.unwritten_attachments[..] {
-            self.hub.spawn(|hub| async move { hub.write_attachments_after_burst().await });
+            self.hub.spawn(|hub| async move {
+                hub.await_burst_end(1, |state| state.unwritten_attachments.len()).await;
+                let mut turn = hub.turn();
+                let conns: BTreeSet<ConnId> = std::mem::take(&mut turn.unwritten_attachments).into_iter().collect();
+                for conn in conns {
+                    if let Some(connection) = turn.connections.get(conn) {
+                        hub.write_attachment(conn, &connection.peer);
+                    }
+                }
+            });
         }
     }
 

@@ -110,9 +110,8 @@ impl Hub {
         }
     }
 
-    /// Returns the subscriptions of devices, and of tokens whose access secret is still valid. Other subscriptions are skipped, not
-    /// deleted: for minutes after a deployment, an object may still have the earlier settings, and would delete the subscriptions of
-    /// the new secret.
+    /// Returns the subscriptions of devices, and of tokens whose access secret is still valid. Others are skipped, not deleted: for
+    /// minutes after a deployment, an object may have the earlier settings, and would delete the subscriptions of the new secret.
     async fn retain_valid(&self, mut read: Vec<PushSubscription>) -> Result<Vec<PushSubscription>, DbError> {
         let (namespace, tokens) = (&self.config.namespace, &self.config.tokens);
         if read.iter().any(lacks_secret) {

@@ -67,9 +67,8 @@ struct ForkParams<'a> {
 }
 
 impl Hub {
-    /// Resumes a session. Returns the id of the session that is then active. This is the same id, or the id of the session with
-    /// which the session was merged. A concurrent resume of the same session waits for the first resume.
-    /// `trust` is passed on to the machine, as for a spawn.
+    /// Resumes a session. Returns the id of the session that is then active: the same id, or that of the session with which it was
+    /// merged. A concurrent resume of the same session waits for the first. `trust` is passed on to the machine, as for a spawn.
     pub async fn resume(self: &Arc<Self>, id: &str, trust: Option<bool>) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
@@ -82,10 +81,9 @@ impl Hub {
                 continue;
             }
             self.load_machines().await?;
+            let mut turn = self.turn();
             // The session may have been evicted or resumed during the read.
-            let is_active = self.turn().cache.entry(id).map(|entry| entry.session.active);
-            if is_active == Some(false) {
-                let mut turn = self.turn();
+            if turn.cache.entry(id).is_some_and(|entry| !entry.session.active) {
                 let plan = turn.plan(id, Method::SpawnSession)?;
                 // `None` while another resume runs.
                 break turn.in_flight.begin_resume(id).then_some(plan);
@@ -106,9 +104,8 @@ impl Hub {
         Ok(active_id)
     }
 
-    /// Returns a receiver that resolves when the connected CLI of an inactive session reports the session alive, for example after an
-    /// abort: a machine must not start a second process. The receiver is canceled at the deadline, or when a CLI leaves the session.
-    /// `None` if no CLI serves the session.
+    /// Returns a receiver that resolves when the connected CLI of an inactive session reports it alive, for example after an abort: a
+    /// machine must not start a second process. Canceled at the deadline, or when a CLI leaves the session. `None` if no CLI serves it.
     fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
         let (mut turn, now) = (self.turn(), self.rt.now());
         if !turn.expects_report(id, now) {
@@ -215,9 +212,8 @@ impl Turn<'_> {
     }
 }
 
-/// Chooses a machine whose connected runner has the method; if there is none, a machine whose runner is expected to reconnect.
-/// Prefers the machine on which the session ran, then the most recently active machine of the same installation. A machine or session
-/// without an installation is compared by its host.
+/// Chooses a machine whose runner has the method and is connected, or else is expected to reconnect. Prefers the machine on which the
+/// session ran, then the last active one of the same installation, or of the same host if one of both has no installation.
 fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;

@@ -33,8 +33,7 @@ impl Turn<'_> {
     }
 
     /// Restarts the deadline of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
-    /// for earlier frames of its socket. Does nothing if the owner has no deadline, as when the owner is inactive, or if another installation
-    /// serves the owner.
+    /// earlier frames. Does nothing if the owner is inactive and so has no deadline, or if another installation serves it.
     pub fn restart_deadline_on_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.has_deadline(&owner) && !self.state.connections.is_served_elsewhere(&owner, from) {
             self.state.cache.set_active_at(&owner, at);

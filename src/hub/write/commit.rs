@@ -242,7 +242,15 @@ impl Hub {
             lookups.len() == 1
         };
         if is_first {
-            self.spawn(|hub| async move { hub.run_lookups().await });
+            self.spawn(|hub| async move {
+                hub.await_burst_end(1, |state| state.lookups.len()).await;
+                let mut lookups = std::mem::take(&mut hub.turn().lookups);
+                while !lookups.is_empty() {
+                    let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
+                    let batch = std::mem::replace(&mut lookups, later_lookups);
+                    hub.spawn(|hub| async move { hub.run_lookups(batch).await });
+                }
+            });
         }
         receiver.await.unwrap_or_else(|_| Err(DbError::Unavailable("the hub was interrupted".into())))
     }
@@ -262,18 +270,7 @@ impl Hub {
         join(read, sync_log).await.0
     }
 
-    /// Waits one pass of the event loop, and longer while more lookups begin. Then runs all waiting lookups.
-    async fn run_lookups(self: &Arc<Self>) {
-        self.await_burst_end(1, |state| state.lookups.len()).await;
-        let mut lookups = std::mem::take(&mut self.turn().lookups);
-        while !lookups.is_empty() {
-            let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
-            let batch = std::mem::replace(&mut lookups, later_lookups);
-            self.spawn(|hub| async move { hub.run_lookup_batch(batch).await });
-        }
-    }
-
-    async fn run_lookup_batch(&self, mut lookups: Vec<Lookup>) {
+    async fn run_lookups(&self, mut lookups: Vec<Lookup>) {
         let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
         let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
         let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);
