@@ -9,7 +9,7 @@ use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
-use crate::hub::inbound::admission::{
+use crate::hub::inbound::connect::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;

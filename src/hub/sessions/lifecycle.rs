@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
@@ -95,17 +93,14 @@ impl Hub {
 
     /// Sends a command to the CLI of an active session.
     pub async fn command_queue(self: &Arc<Self>, id: &str, command: &Json) -> Result<(), Error> {
-        #[derive(Deserialize)]
-        struct Refusal {
-            code: Option<String>,
-        }
         self.require_active(id).await?;
         let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command).await {
             Err(RpcError::InvalidResult(reason)) => return Err(Error::CliRefused(reason)),
             answer => answer?,
         };
         let Some(reason) = rejection_reason(&answer) else { return Ok(()) };
-        let code = serde_json::from_str::<Refusal>(&answer).ok().and_then(|refusal| refusal.code);
+        let answer = JsonObject::parse(&answer).unwrap_or_default();
+        let code = answer.get("code").and_then(|code| serde_json::from_str::<String>(code.get()).ok());
         Err(if code.as_deref() == Some("not_queued") { Error::NotQueued } else { Error::CliRefused(reason) })
     }
 

@@ -60,7 +60,7 @@ impl Hub {
                 let existing = turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone());
                 if existing.is_some() || turn.check_session_quotas()? {
                     break match existing {
-                        Some(id) => turn.reopen_if_archived(&id, &metadata)?,
+                        Some(id) => turn.reopen_if_archived(id, &metadata)?,
                         None => turn.create_session(new, metadata, &agent_state)?,
                     };
                 }
@@ -218,15 +218,13 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Reopens an archived session: replaces its metadata with the CLI's, but keeps its name. Does nothing if the session is not
-    /// archived. Returns the id.
-    fn reopen_if_archived(&mut self, id: &str, metadata: &Json) -> Result<String, Error> {
-        let entry = self.state.cache.require_entry(id)?;
-        if entry.session.metadata_fields().is_archived() {
-            let metadata = entry.session.metadata_keeping_name(metadata);
-            self.set_metadata(id, metadata, None)?;
+    /// Reopens a session if it is archived: replaces its metadata with the CLI's, but keeps its name. Returns the id.
+    fn reopen_if_archived(&mut self, id: String, metadata: &Json) -> Result<String, Error> {
+        let session = &self.state.cache.require_entry(&id)?.session;
+        if session.metadata_fields().is_archived() {
+            self.set_metadata(&id, session.metadata_keeping_name(metadata), None)?;
         }
-        Ok(id.to_owned())
+        Ok(id)
     }
 
     fn create_session(

@@ -49,13 +49,6 @@ impl Draft {
         let local_id = local_id.filter(|id| !id.is_empty());
         Self { session, local_id, content, from: None, may_wait: false, ack: None }
     }
-
-    fn reply(&self, added: &Added) -> Option<Reply> {
-        // Only messages of web clients are held.
-        let Added::Stored(message) = added else { return None };
-        let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable", None);
-        Some(Reply::acknowledgement(self.from?, self.ack?, &message_ack(&message.id, message.seq), &failed))
-    }
 }
 
 /// A message that was added, or that was found by its local id.
@@ -91,7 +84,11 @@ impl Hub {
         check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))?;
         let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
         let added = self.run_step(&draft.session, related, |turn| turn.try_append(&draft)).await?;
-        self.turn().reply_on_commit(draft.reply(&added));
+        if let (Added::Stored(message), Some(from), Some(ack)) = (&added, draft.from, draft.ack) {
+            let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable", None);
+            let reply = Reply::acknowledgement(from, ack, &message_ack(&message.id, message.seq), &failed);
+            self.turn().reply_on_commit(Some(reply));
+        }
         self.start_commit();
         Ok(added)
     }
