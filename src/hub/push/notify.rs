@@ -6,9 +6,8 @@ use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
 use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::model::agent_state::{self, PendingRequest};
+use crate::model::agent_state::PendingRequest;
 use crate::model::catalog;
-use crate::model::json::Json;
 use crate::model::pending_request::PendingCall;
 use crate::model::session::Session;
 use crate::push::payload::{Call, Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
@@ -85,12 +84,6 @@ impl Config {
             || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
         fields.agent_name().unwrap_or_else(label_of_flavor)
     }
-}
-
-/// Returns the notification for the permission requests that are new in `state`.
-pub(in crate::hub) fn permission_notification(session: &Session, state: Option<&Json>) -> Option<Notification> {
-    let requests = agent_state::new_requests(session.agent_state.json(), state);
-    session.active.then(|| notification_for(session, &requests)).flatten()
 }
 
 /// Returns the notification for the last of the requests, which supersedes the notifications for the other requests.

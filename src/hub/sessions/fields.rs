@@ -10,7 +10,7 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::state::State;
-use crate::hub::push::notify::permission_notification;
+use crate::hub::push::notify::notification_for;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES};
@@ -84,7 +84,9 @@ impl Turn<'_> {
         let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
             let (s, new) = (&mut entry.session, parts.without_completed);
             // Only a CLI's change can request a permission. A change by the hub completes or cancels requests.
-            let notification = from.and_then(|_| permission_notification(s, new.as_ref()));
+            let may_notify = from.is_some() && s.active;
+            let new_requests = || agent_state::new_requests(s.agent_state.json(), new.as_ref());
+            let notification = may_notify.then(new_requests).and_then(|requests| notification_for(s, &requests));
             (s.agent_state_version, s.updated_at) = (s.agent_state_version + 1, now);
             s.request_times = agent_state::request_times(new.as_ref(), s.request_times.as_ref(), now);
             let version = s.agent_state_version;

@@ -71,7 +71,7 @@ impl Hub {
         // The sender is in the hub's state, so it is never dropped first.
         let _ = (&mut slot.grant).await;
         let _memory = self.wait_for_memory(UPLOAD_MEMORY_BYTES).await?;
-        let limit = self.upload_limit();
+        let limit = FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." };
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
@@ -81,8 +81,14 @@ impl Hub {
         self.turn().rpc.cancel(&call);
         let accepts_chunks = self.turn().connections.cli(call.conn).is_some_and(|cli| cli.accepts_upload_chunks);
         if accepts_chunks {
-            let chunked =
-                ChunkedUpload { hub: self, owner: &owner, conn: call.conn, id: self.new_id(), is_partial: false };
+            let chunked = ChunkedUpload {
+                hub: self,
+                owner: &owner,
+                conn: call.conn,
+                id: self.new_id(),
+                limit,
+                is_partial: false,
+            };
             return chunked.send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
@@ -168,10 +174,6 @@ impl Hub {
         }
     }
 
-    fn upload_limit(&self) -> FileLimit {
-        FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." }
-    }
-
     /// Returns how long the CLI may take to answer a call with `bytes` of a file, in milliseconds.
     fn upload_timeout_ms(&self, bytes: u64) -> u64 {
         self.config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
@@ -209,6 +211,7 @@ struct ChunkedUpload<'a> {
     owner: &'a Owner,
     conn: ConnId,
     id: String,
+    limit: FileLimit,
     /// Whether the CLI has a part of the file, and expects the rest.
     is_partial: bool,
 }
@@ -251,8 +254,7 @@ impl ChunkedUpload<'_> {
                 // `Err(Ok(result))` ends the upload; the CLI's answer is the outcome.
                 if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
             };
-            let next_fields =
-                async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
+            let next_fields = async { read_upload(body, UPLOAD_CHUNK_CHARS, self.limit).await.map_err(Err) };
             fields = match try_join(next_fields, accepted).await {
                 Ok((fields, ())) => fields,
                 Err(outcome) => {
