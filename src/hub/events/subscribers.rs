@@ -112,11 +112,9 @@ impl Hub {
 impl Turn<'_> {
     /// Disconnects web clients whose token has expired.
     pub fn close_expired(&mut self, now: u64) {
-        let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        self.disconnect_where(
-            (4401, "Token expired: reconnect with a new one"),
-            |connection| matches!(&connection.peer, Peer::Web(subscription) if is_expired(subscription)),
-        );
+        let has_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
+        let is_expired = |connection: &Connection| matches!(&connection.peer, Peer::Web(web) if has_expired(web));
+        self.disconnect_where((4401, "Token expired: reconnect with a new one"), is_expired);
     }
 
     pub fn send_heartbeats(&mut self) {

@@ -113,7 +113,7 @@ impl Hub {
         self.row_changes.try_lock().ok_or(Error::Overloaded)
     }
 
-    pub(in crate::hub) async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
+    async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
         let Some(places) = &self.places else { return Ok(&self.db) };
         if places.placed.number().await? == number {
             return Ok(&self.db);
@@ -122,15 +122,8 @@ impl Hub {
         Ok(places.fenced_by_number.get(index).unwrap_or(&self.db))
     }
 
-    /// Records that a database gets rows of the namespace.
-    pub(in crate::hub) fn record_database(&self, number: DatabaseNumber) {
-        if let Some(used) = self.rt.kv_get(USED_DATABASES).filter(|used| !contains_number(used, number)) {
-            self.rt.kv_put(USED_DATABASES, &format!("{used} {number}"));
-        }
-    }
-
     /// Returns the numbers of the databases that may have rows of the namespace: the recorded databases, or all if there is no record.
-    pub(in crate::hub) fn used_databases(&self, places: &Places) -> Vec<DatabaseNumber> {
+    fn used_databases(&self, places: &Places) -> Vec<DatabaseNumber> {
         let used = self.rt.kv_get(USED_DATABASES);
         let is_used = |number: &DatabaseNumber| used.as_ref().is_none_or(|used| contains_number(used, *number));
         places.databases.numbers().filter(is_used).collect()
@@ -216,7 +209,9 @@ impl Hub {
         let mut cursor = match stored.filter(|cursor| cursor.to == number) {
             Some(cursor) => cursor,
             None => {
-                self.record_database(number);
+                if let Some(used) = self.rt.kv_get(USED_DATABASES).filter(|used| !contains_number(used, number)) {
+                    self.rt.kv_put(USED_DATABASES, &format!("{used} {number}"));
+                }
                 // From now on, a worker that remembers the database from an earlier time finds nothing in it.
                 places::mark_moved(to, namespace, true).await?;
                 refuse_foreign_machine(&copy).await?;

@@ -15,7 +15,7 @@ use crate::model::json::{Json, JsonObject};
 use crate::model::order::sort_by;
 use crate::store::fence::is_fence_refusal;
 use crate::store::namespace_rows::{self, RowKey, TABLES, from_json, to_json};
-use crate::store::{Database, DbError, Row, Value, places, query, removals};
+use crate::store::{Database, DbError, Value, places, query, removals};
 
 /// A page of an export ends after this many bytes. Its last rows may have 6 MB more: JSON escapes a character as two, and a row has up
 /// to 3 MB.
@@ -149,7 +149,12 @@ impl Hub {
             let db = if table.is_of_access() { &self.access } else { &self.db };
             let rows = query(db, table.page(&self.config.namespace, None, &position.after)).await?;
             let is_session_table = TABLES.get(position.table + 1).is_some_and(namespace_rows::Table::is_of_session);
-            let session = rows.first().filter(|_| is_session_table).and_then(CurrentSession::of);
+            let session = match rows.first().map(Vec::as_slice) {
+                Some([Value::Text(id), Value::Text(tag), ..]) if is_session_table => {
+                    Some(CurrentSession { tag: tag.clone(), id: id.clone() })
+                }
+                _ => None,
+            };
             let last_key = table.last_key(&rows);
             rows.into_iter().for_each(|row| page.add(&table.to_json(row)));
             return Ok(match (session, last_key) {
@@ -298,16 +303,6 @@ impl Hub {
             removals::delete_fence(&self.access, &places::access_key(namespace)).await?;
         }
         Ok(None)
-    }
-}
-
-impl CurrentSession {
-    /// Reads the first columns of a row of the sessions.
-    fn of(row: &Row) -> Option<Self> {
-        match row.as_slice() {
-            [Value::Text(id), Value::Text(tag), ..] => Some(Self { tag: tag.clone(), id: id.clone() }),
-            _ => None,
-        }
     }
 }
 

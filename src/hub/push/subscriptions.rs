@@ -114,6 +114,8 @@ impl Hub {
     /// minutes after a deployment, an object may have the earlier settings, and would delete the subscriptions of the new secret.
     async fn retain_valid(&self, mut read: Vec<PushSubscription>) -> Result<Vec<PushSubscription>, DbError> {
         let (namespace, tokens) = (&self.config.namespace, &self.config.tokens);
+        // An earlier version stored no secret.
+        let lacks_secret = |s: &PushSubscription| s.token_device.is_none() && s.secret.is_none();
         if read.iter().any(lacks_secret) {
             let SecretId(oldest) = tokens.oldest_secret();
             write_statements(&self.access, vec![push::set_missing_secret(namespace, oldest)]).await?;
@@ -133,9 +135,4 @@ impl Hub {
             self.rt.kv_delete(ASSUMED_EMPTY_KEY);
         }
     }
-}
-
-/// Whether an earlier version wrote the subscription, without the access secret of the token.
-fn lacks_secret(subscription: &PushSubscription) -> bool {
-    subscription.token_device.is_none() && subscription.secret.is_none()
 }
