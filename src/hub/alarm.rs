@@ -15,7 +15,6 @@ use crate::model::owner::Owner;
 const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 
 impl Hub {
-    /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
         let mut turn = self.turn();
         if turn.closed_for.is_some() {

@@ -100,7 +100,6 @@ pub struct Hub {
     rt: Arc<dyn Runtime>,
     pub telemetry: Arc<Telemetry>,
     state: Mutex<State>,
-    /// Random bytes for the next ids.
     id_bytes: Mutex<Vec<u8>>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,

@@ -189,7 +189,6 @@ impl Verified {
 }
 
 impl Hub {
-    /// Whether the namespace may have another socket.
     pub fn has_room_for_socket(&self) -> bool {
         self.rt.socket_count() < MAX_SOCKETS
     }

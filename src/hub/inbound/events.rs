@@ -161,7 +161,6 @@ impl Hub {
         }
     }
 
-    /// Records what a handled event shows about its owner.
     async fn handle_activity(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
         match activity {
             Activity::Nothing => {}

@@ -29,7 +29,6 @@ use crate::model::text_parts::TextParts;
 use crate::store::columns::read_owned;
 use crate::store::{Database, Found, Statement, machines as store};
 
-/// The longest machine id, in bytes.
 const MAX_MACHINE_ID_BYTES: usize = 255;
 
 /// A machine's value of at most this size, in bytes, is never stored as a large value, so it is always in memory.

@@ -19,8 +19,8 @@ use crate::store::{DbError, removals};
 /// A request copies or deletes for about this long, in milliseconds.
 pub const STEP_MS: u64 = 5_000;
 
-/// The memory for a page of rows, in bytes.
-const PAGE_MEMORY_BYTES: usize = 12_000_000;
+/// The memory for a page of rows of a move or an export, in bytes.
+pub const PAGE_MEMORY_BYTES: usize = 12_000_000;
 /// A request sends about this many batches. The free plan limits the queries of an invocation to 50.
 const STEP_BATCHES: u64 = 30;
 /// While the namespace is open, all rows are compared at most this many times. Each pass finds fewer differences.

@@ -9,7 +9,7 @@ use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::closed::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, EXPORTED};
-use crate::hub::namespace::databases::STEP_MS;
+use crate::hub::namespace::databases::{PAGE_MEMORY_BYTES, STEP_MS};
 use crate::hub::write::commit::write_statements;
 use crate::model::json::{Json, JsonObject};
 use crate::model::order::sort_by;
@@ -22,8 +22,6 @@ use crate::store::{Database, DbError, Value, places, query, removals};
 const PAGE_BYTES: usize = 2_000_000;
 /// A page of an export ends after this many queries.
 const PAGE_QUERIES: usize = 30;
-/// The memory for a page and the rows that it is made of, in bytes.
-const PAGE_MEMORY_BYTES: usize = 12_000_000;
 /// What an export names the object's storage, which is no table of the database.
 const STORAGE: &str = "storage";
 

@@ -19,7 +19,6 @@ use crate::store::summaries::{self, Selection, Summaries};
 /// share of memory. The SQL in `store::summaries` repeats the number.
 const LIST_READ_BYTES: usize = 500_000;
 
-/// A request for a page.
 #[derive(Clone, Copy)]
 pub enum Page<'a> {
     Sessions(&'a ListRequest),

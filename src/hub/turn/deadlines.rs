@@ -61,7 +61,6 @@ impl Turn<'_> {
         (active_at, is_disconnected)
     }
 
-    /// Writes an owner's deadline to the object's storage.
     pub fn store_deadline(&self, owner: &Owner) {
         self.hub.rt.kv_put(&deadline_key(owner), &self.state.liveness.deadline_to_store(owner).to_string());
     }

@@ -62,7 +62,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a CLI the reply to a durable change.
     pub fn send_committed_reply(&mut self, reply: &Reply) {
         self.send_frame(reply.conn, &reply.on_commit.concat());
     }

@@ -28,7 +28,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Disconnects the sockets that match.
     pub fn disconnect_where(&mut self, (code, reason): (u16, &str), matches: impl Fn(&Connection) -> bool) {
         let matching = self.state.connections.iter().filter(|(_, connection)| matches(connection));
         let matching: Vec<ConnId> = matching.map(|(conn, _)| conn).collect();

@@ -32,7 +32,6 @@ const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES < NAMESPACE_SHARE_B
 const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
 const MAX_FILE_NAME_CHARS: usize = 255;
-/// The longest path of an uploaded file, in characters.
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The memory that an upload in one large frame reserves, in bytes: half of the pool. The reservation covers the content of up to
 /// 67 MiB, which is in the isolate's JavaScript memory, outside of wasm memory.
