@@ -10,13 +10,14 @@ const CONFIDENCE = 0.95;
  */
 export function rankOfInterval(count) {
   let rank = 1;
-  // The probabilities that exactly `rank`, and that at most `rank`, samples are below the median.
-  let exactly = count / 2 ** count;
+  // The probabilities that exactly `rank`, and that at most `rank`, samples are below the median. The first one is a logarithm, because
+  // with more than 1,000 samples it is too small for a number.
+  let logExactly = Math.log(count) - count * Math.LN2;
   let atMost = (1 + count) / 2 ** count;
   while (2 * atMost <= 1 - CONFIDENCE) {
     rank += 1;
-    exactly *= (count - rank + 1) / rank;
-    atMost += exactly;
+    logExactly += Math.log((count - rank + 1) / rank);
+    atMost += Math.exp(logExactly);
   }
   return rank;
 }

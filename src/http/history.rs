@@ -138,5 +138,5 @@ pub async fn list(request: RoutedRequest) -> Reply {
     let hub = &request.hub;
     let reader = if request.is_of_cli() { Reader::Cli } else { Reader::Web };
     let history = HistoryRequest { namespace: hub.config.namespace.clone(), reader, session: request.param("id")? };
-    Ok(history.read(hub.database(), hub.memory(), request.raw_query()).await?)
+    Ok(history.read(&hub.db, &hub.memory, request.raw_query()).await?)
 }

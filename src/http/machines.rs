@@ -97,8 +97,7 @@ pub struct ImportBody {
 pub async fn import_agent_session(mut request: RoutedRequest) -> Reply {
     let machine = Owner::Machine(request.load_machine().await?);
     let body: ImportBody = request.take_json()?;
-    let params = Json::of(&body);
-    Ok(ResponseText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, params.text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, Method::ImportAgentSession, &Json::of(&body)).await))
 }
 
 /// Calls a method of the runner with parameters of the query. Returns the runner's response unchanged.
@@ -109,5 +108,5 @@ async fn forward_query(request: RoutedRequest, method: Method, names: &[&str]) -
     for name in names {
         values.extend(query.text(name)?.map(|value| (*name, Json::of(value))));
     }
-    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, Json::object(&values).text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&machine, method, &Json::object(&values)).await))
 }

@@ -82,7 +82,7 @@ pub async fn send(mut request: RoutedRequest) -> Reply {
     let content = [("type", Some(Json::of("text"))), ("text", Some(Json::of(&text))), ("attachments", attachments)];
     let meta = Json::object(&[("sentFrom", Json::of("web"))]);
     let members = [("role", Json::of("user")), ("content", Json::object_of_some(&content)), ("meta", meta)];
-    let mut draft = Draft::of_web_client(id, body.local_id, Json::object(&members));
+    let mut draft = Draft::new(id, body.local_id, Json::object(&members));
     draft.may_wait = hold && !has_attachments;
     let local_id = draft.local_id.clone();
     let added = request.hub.send_message(draft).await.map_err(|error| match error {

@@ -5,7 +5,7 @@ use super::extract::RoutedRequest;
 use super::response::Reply;
 use crate::auth::token::Credential;
 use crate::hub::core::error::Error;
-use crate::hub::namespace::relocation::MoveStep;
+use crate::hub::namespace::databases::MoveStep;
 use crate::hub::namespace::rows::ExportPosition;
 use crate::memory_budget::ResponseText;
 use crate::model::json::Json;

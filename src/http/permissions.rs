@@ -94,7 +94,7 @@ pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     };
     let part = request.query()?.number("part", 0..=u64::from(u32::MAX))?.unwrap_or(0);
     let params = Json::object(&[("id", Json::of(&id)), ("part", Json::of(&part))]);
-    Ok(ResponseText::of(request.hub.call_or_failure(&workspace.session, method, params.text()).await))
+    Ok(ResponseText::of(request.hub.call_or_failure(&workspace.session, method, &params).await))
 }
 
 #[derive(Deserialize)]

@@ -139,7 +139,7 @@ pub async fn mark_seen(mut request: RoutedRequest) -> Reply {
 pub async fn delete(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let id = request.load_session().await?;
-    acknowledge(request.hub.delete_session(&id).await)
+    acknowledge(request.hub.delete_session(&id, None).await)
 }
 
 #[derive(Deserialize)]

@@ -94,9 +94,8 @@ pub async fn delete_upload(mut request: RoutedRequest) -> Reply {
 type Param = (&'static str, Option<Json>);
 
 async fn forward(request: &RoutedRequest, workspace: &Workspace, method: Method, params: &[Param]) -> Reply {
-    Ok(ResponseText::of(
-        request.hub.call_or_failure(&workspace.session, method, Json::object_of_some(params).text()).await,
-    ))
+    let params = Json::object_of_some(params);
+    Ok(ResponseText::of(request.hub.call_or_failure(&workspace.session, method, &params).await))
 }
 
 /// Parses `offset`: how many entries of a long answer to skip.

@@ -1,6 +1,8 @@
-//! The handler of the object's alarm, which does everything that is due. [`schedule`](crate::hub::turn::schedule) sets the alarm.
+//! The handler of the object's alarm, which does everything that is due. [`Turn::request_alarm`](crate::hub::turn::Turn::request_alarm) sets the alarm.
 
 use std::sync::Arc;
+
+use futures::TryFutureExt;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -13,38 +15,34 @@ use crate::model::owner::Owner;
 const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 
 impl Hub {
-    /// Handles the alarm: does everything that is due, and sets the next alarm.
     pub fn on_alarm(self: &Arc<Self>) {
-        if self.turn().closed_for.is_some() {
+        let mut turn = self.turn();
+        if turn.closed_for.is_some() {
             // The hub that opens the namespace sets the next alarm.
             return;
         }
         let now = self.rt.now();
-        let (due, has_clients, is_busy) = {
-            let mut turn = self.turn();
-            (
-                turn.schedule.on_alarm(now),
-                turn.connections.has_clients(),
-                turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now,
-            )
-        };
+        let due = turn.schedule.on_alarm(now);
+        let is_busy = turn.liveness.latest_start() + RECENT_KEEP_ALIVE_MS > now;
+        let is_tick = turn.connections.has_clients() && (due.is_ping_due || due.is_heartbeat_due);
         // The next instance computes its next tick from this time. A busy object does not store the time, because it is expected to
         // stay in memory. If the platform evicts it, the next instance sends one tick too many.
-        if has_clients && (due.is_ping_due || due.is_heartbeat_due) && (due.is_first_tick || !is_busy) {
+        if is_tick && (due.is_first_tick || !is_busy) {
             self.rt.kv_put(LAST_TICK, &now.to_string());
         }
-        self.turn().rpc.expire(now);
-        self.turn().expire_resumes(now);
-        self.turn().expire_connecting(now);
+        turn.rpc.expire(now);
+        turn.expire_resumes(now);
+        turn.expire_connecting(now);
         if due.is_ping_due {
-            self.ping_clis();
+            turn.ping_clis(now);
         }
         if due.is_heartbeat_due {
-            self.turn().send_heartbeats();
+            turn.send_heartbeats();
             // After the heartbeats: they carry the event id from which a client with an expired token resumes.
-            self.turn().close_expired(now);
+            turn.close_expired(now);
         }
-        self.turn().stop_expired_log(now);
+        turn.stop_expired_log(now);
+        drop(turn);
         self.start_due_deliveries(now);
         self.restart_deadlines_after_stall(now);
         let expired = self.turn().liveness.expire(now);
@@ -66,8 +64,8 @@ impl Hub {
         self.turn().set_next_alarm();
     }
 
-    /// Restarts the deadlines of sessions and machines after a stall of the database, because their CLIs may have waited for the
-    /// database. While the database is stalled, restarts them at each alarm. Probes an unreachable database.
+    /// Restarts the deadlines of sessions and machines at each alarm during a stall of the database and once after it, because their CLIs
+    /// may have waited for the database. Probes an unreachable database.
     fn restart_deadlines_after_stall(self: &Arc<Self>, now: u64) {
         let Some(last_stalled_at) = self.db.last_stalled_at(now) else { return };
         if self.turn().liveness.restart_deadlines_before(last_stalled_at) {
@@ -78,8 +76,7 @@ impl Hub {
         }
     }
 
-    /// Sets sessions and machines with a passed deadline to inactive, unless activity has restarted the deadline. Restarts the
-    /// deadline if the write fails.
+    /// Makes owners whose deadline has passed inactive, unless activity has restarted it. Restarts the deadline if the write fails.
     async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
         for owner in expired {
             let deactivated = match &owner {
@@ -101,17 +98,14 @@ impl Hub {
     /// Cancels the pending requests of sessions that have been inactive for too long.
     async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
         for id in sessions {
-            let canceled = self.with_field(&id, state_if_pending, |turn, stored| {
+            let cancel = self.with_field(&id, state_if_pending, |turn, stored| {
                 // The session keeps its requests if it is active again, or if its requests have a new deadline.
-                if !turn.cache.require_entry(&id)?.session.active && !turn.kept_requests.contains(&id) {
-                    turn.cancel_pending(&id, stored)?;
+                if turn.cache.require_entry(&id)?.session.active || turn.kept_requests.contains(&id) {
+                    return Ok(());
                 }
-                Ok(())
+                turn.cancel_pending(&id, stored)
             });
-            let canceled = match canceled.await {
-                Ok(()) => self.flush().await,
-                Err(error) => Err(error),
-            };
+            let canceled = cancel.and_then(|()| self.flush()).await;
             let mut turn = self.turn();
             match canceled {
                 _ if turn.kept_requests.contains(&id) => {}

@@ -1,14 +1,11 @@
-//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for it during a [grace
-//! period](crate::hub::core::peers::rpc).
-
-use std::borrow::Cow;
+//! RPC calls to CLIs. If the CLI has just disconnected, a call waits for a [grace period](crate::hub::core::peers::rpc).
 
 use futures::channel::oneshot;
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::peers::rpc::{Call, Rpc, RpcError, RpcResult, rejection_reason};
+use crate::hub::core::peers::rpc::{Call, RpcError, RpcResult, rejection_reason};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::metrics::{Counter, DurationMetric};
@@ -21,13 +18,13 @@ use crate::model::vocabulary::Dialect;
 const MAX_CALL_ACK_ID: u32 = i32::MAX.cast_unsigned();
 
 impl Hub {
-    /// Calls a method of a CLI with params as JSON text, and returns its result as JSON text.
-    pub async fn call(&self, owner: &Owner, method: Method, params: &str) -> RpcResult {
-        self.call_in_dialect(owner, method, self.config.rpc_timeout_ms, &|_| Cow::Borrowed(params)).await
+    /// Calls a method of a CLI, and returns its result as JSON text.
+    pub async fn call(&self, owner: &Owner, method: Method, params: &Json) -> RpcResult {
+        self.call_in_dialect(owner, method, self.config.rpc_timeout_ms, &|_| params.clone()).await
     }
 
     /// Calls a method, and returns its result, or `{success: false, error}` for a failed call.
-    pub async fn call_or_failure(&self, owner: &Owner, method: Method, params: &str) -> String {
+    pub async fn call_or_failure(&self, owner: &Owner, method: Method, params: &Json) -> String {
         self.call(owner, method, params).await.unwrap_or_else(|error| {
             let members = [("success", Json::of(&false)), ("error", Json::of(&error.to_string()))];
             Json::object(&members).text().to_owned()
@@ -41,17 +38,16 @@ impl Hub {
         owner: &'a Owner,
         method: Method,
         timeout_ms: u64,
-        make_params: &'a (dyn Fn(Dialect) -> Cow<'a, str> + Send + Sync),
+        make_params: &'a (dyn Fn(Dialect) -> Json + Send + Sync),
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let started_at = self.rt.now();
-            let result = match self.open_call(owner, method, timeout_ms).await {
-                Ok(call) => {
-                    let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
-                    self.send_call(call, method, &make_params(dialect)).await
-                }
-                Err(error) => Err(error),
+            let called = async {
+                let call = self.open_call(owner, method, timeout_ms).await?;
+                let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
+                self.send_call(call, method, make_params(dialect).text()).await
             };
+            let result = called.await;
             let metrics = &self.telemetry.metrics;
             metrics.count(match &result {
                 Ok(_) => Counter::CallAnswered,
@@ -65,9 +61,8 @@ impl Hub {
         })
     }
 
-    /// Sends a call, and waits for its result. If the [hub changes the session](Method::is_followed_by_session_change) after the
-    /// call, also waits until the frames that the CLI sent before the result are handled, because these frames may change the same
-    /// session and must come first.
+    /// Sends a call, and waits for its result. If the [hub changes the session](Method::is_followed_by_session_change) after the call,
+    /// also waits until the frames that the CLI sent before the result are handled, because they may change the same session.
     async fn send_call(&self, call: Call, method: Method, params: &str) -> RpcResult {
         let conn = call.conn;
         self.turn().send_frame(conn, &call.frame(params));
@@ -106,16 +101,6 @@ impl Hub {
         }
     }
 
-    /// Returns an unused id. The id is random, so a late answer from before a restart does not match a new call.
-    fn generate_ack_id(&self, rpc: &Rpc) -> u64 {
-        loop {
-            let ack = u64::from(u32::from_be_bytes(self.unique_bytes()) & MAX_CALL_ACK_ID);
-            if ack > 0 && !rpc.is_pending(ack) {
-                return ack;
-            }
-        }
-    }
-
     /// Calls a method without a result. Each answer is a success, even an invalid one, unless the answer reports a failure.
     pub(in crate::hub) async fn call_without_result(
         &self,
@@ -123,7 +108,7 @@ impl Hub {
         method: Method,
         params: &Json,
     ) -> Result<(), Error> {
-        match self.call(&Owner::Session(id.to_owned()), method, params.text()).await {
+        match self.call(&Owner::Session(id.to_owned()), method, params).await {
             Ok(result) => rejection_reason(&result).map_or(Ok(()), |message| Err(Error::CliRefused(message))),
             Err(RpcError::InvalidResult(_)) => Ok(()),
             Err(error) => Err(error.into()),
@@ -132,8 +117,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Calls a method, and ignores the result. Does nothing if no socket has registered the method, or if `conn` is given and
-    /// another socket has registered the method.
+    /// Calls a method of the socket `conn`, or of any socket, and ignores the result. Does nothing if no such socket has registered it.
     pub fn call_ignoring_result(&mut self, owner: &Owner, conn: Option<ConnId>, method: Method, params: &str) {
         let now = self.hub.rt.now();
         let Ok(call) = self.try_call(owner, method, now + self.hub.config.rpc_timeout_ms, now) else { return };
@@ -153,7 +137,13 @@ impl Turn<'_> {
         deadline: u64,
         wait_deadline: u64,
     ) -> Result<Call, Option<oneshot::Receiver<()>>> {
-        let ack = self.hub.generate_ack_id(&self.state.rpc);
+        // Random, so a late answer from before a restart does not match a new call.
+        let ack = loop {
+            let ack = u64::from(u32::from_be_bytes(self.hub.unique_bytes()) & MAX_CALL_ACK_ID);
+            if ack > 0 && !self.state.rpc.is_pending(ack) {
+                break ack;
+            }
+        };
         if let Some(call) = self.state.rpc.open_call(owner, method.as_str(), ack, deadline) {
             self.request_alarm(Some(deadline));
             return Ok(call);

@@ -9,8 +9,7 @@ use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, VerifiedToken, is_device_token};
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::peers::connections::Peer;
-use crate::hub::core::ports::ConnId;
+use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::storage_keys::{CONFIRMED_DEVICES, GENERATION, REVOKED_DEVICES, REVOKING};
 use crate::model::ids::uuid_v7;
 use crate::model::json::Json;
@@ -25,8 +24,6 @@ const ALL_CLIENTS: &str = "";
 const MAX_CODE_ATTEMPTS: u8 = 5;
 /// How long the object's storage records that a device was revoked, in milliseconds: longer than a worker caches the device's token.
 const REVOCATION_RECORD_MS: u64 = 3_600_000;
-/// The close code and reason of sockets whose token was revoked.
-const REVOKED: (u16, &str) = (4401, "The token was revoked");
 
 /// A new code, the id of the device that will use it, and when the code expires.
 pub type NewCode = (Code, String, u64);
@@ -137,8 +134,7 @@ impl Hub {
         self.rt.kv_get(GENERATION)?.parse().ok()
     }
 
-    /// `POST /api/devices/codes`: returns a code. `name` and `kind` are those of the device that will use the code.
-    /// Fails if `credential` is revoked.
+    /// `POST /api/devices/codes`: returns a code for a device with this name and kind. Fails if `credential` is revoked.
     pub async fn create_device_code(
         &self,
         name: Option<&str>,
@@ -218,9 +214,8 @@ impl Hub {
         Ok(generation)
     }
 
-    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all clients. Also
-    /// disconnects them if it is unknown whether the revocation was committed. The batch also deletes the codes that the
-    /// revoked client may have created, and all approved requests.
+    /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all, also if the
+    /// outcome is unknown. The batch also deletes the codes that the revoked client may have created, and all approved requests.
     fn revoke<'a>(
         &'a self,
         mut statements: Vec<Statement>,
@@ -253,20 +248,10 @@ impl Hub {
         })
     }
 
-    /// Disconnects the clients of the revocations that a crash has interrupted.
-    pub(in crate::hub) fn end_interrupted_revocations(&self) {
-        self.rt.kv_list(REVOKING).iter().for_each(|(key, _)| self.end_revocation(key));
-    }
-
-    fn end_revocation(&self, pending_key: &str) {
+    pub(in crate::hub) fn end_revocation(&self, pending_key: &str) {
         let device = pending_key.strip_prefix(REVOKING).filter(|id| !id.is_empty());
-        let mut turn = self.turn();
-        let connections = turn.connections.iter();
-        let revoked = connections.filter(|(_, c)| device.is_none() || token_device(&c.peer) == device);
-        let revoked: Vec<ConnId> = revoked.map(|(conn, _)| conn).collect();
-        for conn in revoked {
-            turn.disconnect(conn, REVOKED.0, REVOKED.1);
-        }
+        let is_revoked = |connection: &Connection| device.is_none() || token_device(&connection.peer) == device;
+        self.turn().disconnect_where((4401, "The token was revoked"), is_revoked);
         self.rt.kv_delete(pending_key);
     }
 }

@@ -44,7 +44,6 @@ pub mod devices;
 pub mod events;
 pub mod inbound;
 pub mod machines;
-pub mod memory;
 pub mod namespace;
 pub mod push;
 pub mod sessions;
@@ -55,18 +54,22 @@ pub mod workspace;
 pub mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
 
+use futures::future::BoxFuture;
+
+use crate::limits::MIN_CACHED_BYTES;
+use crate::memory_budget::{Evictable, Reservation};
 use crate::model::ids::uuid_v7;
+use crate::store::DbError;
 use crate::store::counts::Counts;
 use crate::store::fence::Fenced;
 use crate::store::memory::ReadMemory;
 use crate::store::places::{Databases, Placed};
 use crate::store::retry::Retrying;
 use crate::store::wrong_tokens::WrongTokens;
-use crate::store::{Database, DbError};
 pub use core::config::Config;
-use core::namespace::quotas::Usage;
+use core::error::Error;
 use core::ports::Runtime;
 use core::state::State;
 use core::telemetry::Telemetry;
@@ -89,7 +92,7 @@ struct Places {
 
 pub struct Hub {
     pub config: Config,
-    db: FencedDb,
+    pub(crate) db: FencedDb,
     /// The database with the tables of access. The same as `db` if there is only one.
     access: FencedDb,
     /// `None` if there is only one database.
@@ -97,24 +100,20 @@ pub struct Hub {
     rt: Arc<dyn Runtime>,
     pub telemetry: Arc<Telemetry>,
     state: Mutex<State>,
-    /// Random bytes for the next ids.
     id_bytes: Mutex<Vec<u8>>,
     /// Makes ids unique when the random source fails.
     next_id: AtomicU64,
-    /// Held while a large value is copied from JavaScript, so that only one large value is copied at a time. The memory for the
-    /// value is reserved before.
+    /// Held while a large value is copied from JavaScript into reserved memory, so that only one is copied at a time.
     large_reads: futures::lock::Mutex<()>,
     /// Held while the event log is loaded. Has the time, in Unix milliseconds, and the error of the last failed load.
     log_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    /// Held while a request reads the list of sessions, so that waiting requests find the list in memory. Has the time, in Unix
-    /// milliseconds, and the error of the last failed read.
+    /// Held while a request reads the list of sessions into memory, for all that wait. Has the time and the error, like `log_reads`.
     list_reads: futures::lock::Mutex<Option<(u64, DbError)>>,
-    /// Held while a request counts what the namespace has, so that waiting requests use the same counts. Has the time of the counts, in
-    /// Unix milliseconds.
-    status_reads: futures::lock::Mutex<Option<(u64, Counts, Usage)>>,
+    /// Held while a request counts what the namespace has, for all that wait. Has the counts and their time, in Unix milliseconds.
+    status_reads: futures::lock::Mutex<Option<(u64, Counts, u64)>>,
     /// Held while a request imports, moves or deletes the namespace.
     row_changes: futures::lock::Mutex<()>,
-    memory: ReadMemory,
+    pub memory: ReadMemory,
     /// The tokens of CONNECT packets that the object reads.
     wrong_tokens: WrongTokens,
     /// The hub itself, for background tasks.
@@ -122,12 +121,6 @@ pub struct Hub {
 }
 
 impl Hub {
-    /// The database, for reads that need no live state.
-    pub fn database(&self) -> &dyn Database {
-        &self.db
-    }
-
-    /// Starts a background task.
     fn spawn<F: Future<Output = ()> + Send + 'static>(&self, task: impl FnOnce(Arc<Self>) -> F) {
         if let Some(hub) = self.this.upgrade() {
             self.rt.spawn(Box::pin(task(hub)));
@@ -158,5 +151,39 @@ impl Hub {
         // The count is in the last bytes, because the version and the variant of a UUID overwrite some bits of the first bytes.
         bytes.iter_mut().rev().zip(count.to_le_bytes()).for_each(|(byte, of_count)| *byte = of_count);
         bytes
+    }
+
+    /// Reserves memory without waiting. Fails if too little is free.
+    pub fn reserve_memory(&self, bytes: usize) -> Result<Reservation, Error> {
+        self.memory.budget.reserve(bytes).ok_or(Error::MemoryInUse)
+    }
+
+    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS). Must not be called while a lock is held: a
+    /// task that frees memory may need the lock.
+    pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
+        self.wait_for_memory_until(bytes, self.memory.deadline())
+    }
+
+    /// Waits for memory until a time in Unix milliseconds.
+    pub(in crate::hub) fn wait_for_memory_until(
+        &self,
+        bytes: usize,
+        deadline: u64,
+    ) -> BoxFuture<'_, Result<Reservation, Error>> {
+        Box::pin(async move { Ok(self.memory.reserve(bytes, deadline).await?) })
+    }
+}
+
+impl Evictable for Hub {
+    fn evict(&self, bytes: usize) {
+        let mut state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            // The code that requests memory holds the lock, and may be changing a cached session.
+            Err(TryLockError::WouldBlock) => return,
+        };
+        if state.memory_reservations.cache.bytes() > MIN_CACHED_BYTES {
+            state.shrink_cache(|_| bytes);
+        }
     }
 }

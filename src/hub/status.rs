@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::quotas::Usage;
 use crate::log::hash_of_namespace;
 use crate::metrics::Gauge;
 use crate::model::json::Json;
@@ -22,7 +21,7 @@ const HELD: &str = "Bytes of the memory budget that requests, frames and caches 
 impl Hub {
     /// Returns the body of `GET /api/status` (docs/openapi.yaml).
     pub async fn status(self: &Arc<Self>, version: &'static str, protocol_version: u32) -> Result<Json, Error> {
-        let (counts, usage) = self.count_stored().await?;
+        let (counts, bytes) = self.count_stored().await?;
         let namespace = self.config.namespace.as_str();
         // The counts were read from the database, so the place is known.
         let name = self.places.as_ref().map(|places| binding(places.placed.known_number()));
@@ -32,9 +31,9 @@ impl Hub {
         drop(turn);
         let number = |number: u64| Json::of(&number);
         let storage = [
-            ("bytes", Some(number(usage.bytes))),
-            ("maxBytes", usage.max_bytes.map(number)),
-            ("maxSessions", Some(Json::of(&usage.max_sessions))),
+            ("bytes", Some(number(bytes))),
+            ("maxBytes", self.config.quotas.max_bytes.map(number)),
+            ("maxSessions", Some(Json::of(&self.config.quotas.max_sessions()))),
         ];
         let database = [
             ("name", name.map(|name| Json::of(&name))),
@@ -61,19 +60,18 @@ impl Hub {
         ]))
     }
 
-    /// Returns what the namespace has, and what it uses of its quotas. Counts at most once in [`COUNTS_LIFETIME_MS`], because a count
-    /// reads all sessions of the namespace.
-    async fn count_stored(self: &Arc<Self>) -> Result<(Counts, Usage), Error> {
+    /// Returns what the namespace has, and the bytes of its messages. Counts at most once in [`COUNTS_LIFETIME_MS`], because a count reads all sessions.
+    async fn count_stored(self: &Arc<Self>) -> Result<(Counts, u64), Error> {
         let mut last = self.status_reads.lock().await;
         let now = self.rt.now();
-        if let Some((_, counts, usage)) = last.as_ref().filter(|(at, ..)| now < at + COUNTS_LIFETIME_MS) {
-            return Ok((*counts, usage.clone()));
+        if let Some((_, counts, bytes)) = last.filter(|(at, ..)| now < at + COUNTS_LIFETIME_MS) {
+            return Ok((counts, bytes));
         }
         self.flush().await?;
-        let usage = self.usage().await?;
+        let bytes = self.used_bytes().await?;
         let counts = counts::load(&self.db, &self.config.namespace).await?;
-        *last = Some((now, counts, usage.clone()));
-        Ok((counts, usage))
+        *last = Some((now, counts, bytes));
+        Ok((counts, bytes))
     }
 
     /// Returns the hash of the namespace, and the numbers of its data points for Analytics Engine: the changes of the metrics since the
@@ -91,14 +89,14 @@ impl Hub {
 
     /// Returns the gauges, in the order of docs/MONITORING.md "Analytics Engine".
     fn gauges(&self) -> [Gauge; 11] {
-        let now = self.rt.now();
+        let awake_seconds = (self.rt.now() - self.telemetry.loaded_at) / 1000;
         let turn = self.turn();
         let (clis, web_clients) = turn.connections.client_counts();
         let sessions = turn.liveness.live_session_count();
         let (queued, cached) = (turn.write_queue.pending_bytes(), turn.cache.cached_sessions());
         drop(turn);
         let usage = self.rt.database_usage();
-        let (held, isolate_held) = (self.budget().bytes(), self.budget().memory_budget.bytes());
+        let (held, isolate_held) = (self.memory.budget.bytes(), self.memory.budget.memory_budget.bytes());
         let gauge = |name, label, help, value| Gauge { name, label, help, value };
         let sockets = |label, value| gauge("hub_sockets", label, "Open sockets.", value);
         [
@@ -109,12 +107,7 @@ impl Hub {
             gauge("hub_queued_bytes", "", "Bytes of changes that are not written yet.", queued as u64),
             gauge("hub_held_bytes", r#"of="namespace""#, HELD, held as u64),
             gauge("hub_held_bytes", r#"of="isolate""#, HELD, isolate_held as u64),
-            gauge(
-                "hub_awake_seconds",
-                "",
-                "Time since the object was loaded.",
-                (now - self.telemetry.loaded_at) / 1000,
-            ),
+            gauge("hub_awake_seconds", "", "Time since the object was loaded.", awake_seconds),
             gauge("hub_database_batches", "", "Batches since the object was loaded.", usage.batches),
             gauge("hub_database_rows_read", "", "Rows read since the object was loaded.", usage.rows_read),
             gauge("hub_database_rows_written", "", "Rows written since the object was loaded.", usage.rows_written),

@@ -17,7 +17,7 @@ use crate::hub::core::sessions::liveness::{KeptRequests, Liveness, StoredDeadlin
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{
     ACCESS_EPOCH, ALIVE, EPOCH, KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, NAMESPACE, PLACE, REACTIVATION, RETENTION,
-    SWEEP, USED_DATABASES, alive_owner,
+    REVOKING, SWEEP, USED_DATABASES, alive_owner,
 };
 use crate::hub::core::telemetry::Telemetry;
 use crate::hub::{Config, FencedDb, Hub, Places};
@@ -35,8 +35,7 @@ use crate::store::watchdog::Watchdog;
 const FIRST_RETENTION_SPREAD_MS: u64 = 3_600_000;
 
 impl Hub {
-    /// Restores the hub from the sockets' attachments and the object's storage. `memory_budget` is shared by all namespaces of
-    /// the isolate.
+    /// Restores the hub from the sockets' attachments and the object's storage. All namespaces of the isolate share `memory_budget`.
     pub fn wake(
         config: Config,
         memory_budget: &Arc<MemoryBudget>,
@@ -45,12 +44,6 @@ impl Hub {
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
         let now = rt.now();
-        // After a crash, a closed namespace may have sockets. The hub closes these sockets, and so begins an epoch.
-        let (to_close, sockets) =
-            if ClosedFor::load(&*rt).is_some() { (sockets, Vec::new()) } else { (Vec::new(), sockets) };
-        for (conn, _) in to_close {
-            rt.close(conn, 1012, "Please reconnect");
-        }
         let budget = memory_budget.namespace_budget(config.namespace.as_str());
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
@@ -60,8 +53,7 @@ impl Hub {
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
         // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
         let is_after_hibernation = state.connections.has_clients() && !rt.previous_instance_crashed();
-        let fences = Fences { rt: Arc::clone(&rt), telemetry: Arc::clone(&telemetry), is_after_hibernation, now };
-        let (db, access, places) = fences.open(&config, databases);
+        let (db, access, places) = open_databases(&config, databases, &telemetry, is_after_hibernation);
         let memory = ReadMemory::new(budget, Arc::new(Arc::clone(&telemetry)));
         let hub = Arc::new_cyclic(|this| Self {
             config,
@@ -86,16 +78,16 @@ impl Hub {
         let cache: Weak<dyn Evictable> = hub.this.clone();
         memory_budget.add_cache(cache);
         hub.turn().restore_event_stream();
-        hub.end_interrupted_revocations();
+        // A crash may have interrupted revocations.
+        hub.rt.kv_list(REVOKING).iter().for_each(|(key, _)| hub.end_revocation(key));
         // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
         // second call would cost another write.
         hub.spawn(|hub| async move { hub.turn().set_next_alarm() });
         hub
     }
 
-    /// Disconnects the clients of an object that was replaced by a change of `HUB_JURISDICTION`. The clients reconnect to the
-    /// new object of the namespace. Returns whether the storage can be deleted: not while a sweep is recorded in the storage.
-    /// If the change is reverted, this object reads the record and continues the sweep.
+    /// Disconnects the clients of an object that a change of `HUB_JURISDICTION` has replaced. Returns whether the storage can be deleted:
+    /// not while it records a sweep, which this object continues if the change is reverted.
     pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
         for (conn, _) in sockets {
             rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
@@ -135,65 +127,65 @@ impl Environment for Arc<Telemetry> {
     }
 }
 
-/// Creates the fences of the databases.
-struct Fences {
-    rt: Arc<dyn Runtime>,
-    telemetry: Arc<Telemetry>,
+/// Returns the fenced database of the namespace, and the one with the tables of access.
+fn open_databases(
+    config: &Config,
+    databases: Databases,
+    telemetry: &Arc<Telemetry>,
     is_after_hibernation: bool,
-    now: u64,
+) -> (FencedDb, FencedDb, Option<Places>) {
+    let namespace = config.namespace.to_string();
+    let fence = |db, key, stored_as| fence(telemetry, is_after_hibernation, db, key, stored_as);
+    let known = telemetry.rt.kv_get(PLACE).and_then(|number| number.parse().ok());
+    let single =
+        databases.get(DIRECTORY).ok().filter(|_| databases.is_single() && known.is_none_or(|n| n == DIRECTORY));
+    if let Some(single) = single {
+        let db = fence(Arc::clone(single), namespace, Some(EPOCH));
+        return (Arc::clone(&db), db, None);
+    }
+    let databases = Arc::new(databases);
+    let storage = Arc::clone(&telemetry.rt);
+    let persist = Box::new(move |number: u64, is_chosen: bool| {
+        storage.kv_put(PLACE, &number.to_string());
+        if is_chosen {
+            storage.kv_put(USED_DATABASES, &number.to_string());
+        }
+    });
+    let environment = Box::new(Arc::clone(telemetry));
+    let placed = Placed::new(Arc::clone(&databases), config.namespace.clone(), known, environment, persist);
+    let placed = Arc::new(placed);
+    let db = fence(Arc::clone(&placed) as _, namespace.clone(), Some(EPOCH));
+    let all = || databases.numbers().filter_map(|number| databases.get(number).ok().map(Arc::clone));
+    let fenced_by_number: Vec<_> = all().map(|db| fence(db, namespace.clone(), None)).collect();
+    // The database with the tables of access may also be the database of the namespace, so its fence has another key.
+    let access = all().next().map(|directory| fence(directory, access_key(&config.namespace), Some(ACCESS_EPOCH)));
+    (Arc::clone(&db), access.unwrap_or(db), Some(Places { databases, placed, fenced_by_number }))
 }
 
-impl Fences {
-    /// Returns the database of the namespace, and the one with the tables of access.
-    fn open(&self, config: &Config, databases: Databases) -> (FencedDb, FencedDb, Option<Places>) {
-        let namespace = config.namespace.to_string();
-        let known = self.rt.kv_get(PLACE).and_then(|number| number.parse().ok());
-        let single =
-            databases.get(DIRECTORY).ok().filter(|_| databases.is_single() && known.is_none_or(|n| n == DIRECTORY));
-        if let Some(single) = single {
-            let db = self.fence(Arc::clone(single), namespace, Some(EPOCH));
-            return (Arc::clone(&db), db, None);
+/// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
+/// batch was in flight. Any other wake begins a new epoch, because the last batch of the earlier instance may still be in flight.
+fn fence(
+    telemetry: &Arc<Telemetry>,
+    is_after_hibernation: bool,
+    db: Arc<dyn Database>,
+    key: String,
+    stored_as: Option<&'static str>,
+) -> FencedDb {
+    let db = Arc::new(Watchdog::new(db, Box::new(Arc::clone(telemetry))));
+    let stored = telemetry.rt.kv_get(stored_as.unwrap_or(EPOCH));
+    let continues = is_after_hibernation && stored_as.is_some();
+    let epoch = Epoch::at_start(stored.as_deref(), continues, telemetry.loaded_at);
+    let storage = Arc::clone(&telemetry.rt);
+    let persist = Box::new(move |epoch: Epoch| {
+        if let Some(key) = stored_as {
+            storage.kv_put(key, &epoch.encode());
         }
-        let databases = Arc::new(databases);
-        let storage = Arc::clone(&self.rt);
-        let persist = Box::new(move |number: u64, is_chosen: bool| {
-            storage.kv_put(PLACE, &number.to_string());
-            if is_chosen {
-                storage.kv_put(USED_DATABASES, &number.to_string());
-            }
-        });
-        let environment = Box::new(Arc::clone(&self.telemetry));
-        let placed = Placed::new(Arc::clone(&databases), config.namespace.clone(), known, environment, persist);
-        let placed = Arc::new(placed);
-        let db = self.fence(Arc::clone(&placed) as _, namespace.clone(), Some(EPOCH));
-        let all = || databases.numbers().filter_map(|number| databases.get(number).ok().map(Arc::clone));
-        let fenced_by_number: Vec<_> = all().map(|db| self.fence(db, namespace.clone(), None)).collect();
-        // The database with the tables of access may also be the database of the namespace, so its fence has another key.
-        let access =
-            all().next().map(|directory| self.fence(directory, access_key(&config.namespace), Some(ACCESS_EPOCH)));
-        (Arc::clone(&db), access.unwrap_or(db), Some(Places { databases, placed, fenced_by_number }))
+    });
+    if stored.is_some() && !continues {
+        // Overwrites the stored epoch now, because the object would continue it after a later hibernation.
+        persist(epoch);
     }
-
-    /// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
-    /// batch was in flight. Any other wake begins a new epoch, because the last batch of the earlier instance may still be in flight.
-    fn fence(&self, db: Arc<dyn Database>, key: String, stored_as: Option<&'static str>) -> FencedDb {
-        let db = Arc::new(Watchdog::new(db, Box::new(Arc::clone(&self.telemetry))));
-        let stored = self.rt.kv_get(stored_as.unwrap_or(EPOCH));
-        let continues = self.is_after_hibernation && stored_as.is_some();
-        let epoch = Epoch::at_start(stored.as_deref(), continues, self.now);
-        let storage = Arc::clone(&self.rt);
-        let persist = Box::new(move |epoch: Epoch| {
-            if let Some(key) = stored_as {
-                storage.kv_put(key, &epoch.encode());
-            }
-        });
-        if stored.is_some() && !continues {
-            // Overwrites the stored epoch now: after a later hibernation, the stored epoch is read and continued. If nothing is
-            // stored, there is nothing to overwrite.
-            persist(epoch);
-        }
-        Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(Arc::clone(&self.telemetry))))
-    }
+    Arc::new(Retrying::new(Fenced::new(db, key, epoch, persist), Box::new(Arc::clone(telemetry))))
 }
 
 /// Returns when the deletion of old data is due; `None` without a setting, and for an object without data. The first run is spread
@@ -247,8 +239,10 @@ impl State {
 
     fn restore_sockets(&mut self, config: &Config, rt: &dyn Runtime, sockets: Vec<(ConnId, String)>, now: u64) {
         for (conn, attachment) in sockets {
-            let Ok(peer) = serde_json::from_str(&attachment) else {
-                // An attachment of another version: the client reconnects.
+            let peer = serde_json::from_str(&attachment).ok().filter(|_| self.closed_for.is_none());
+            let Some(peer) = peer else {
+                // The client of an attachment of another version reconnects. After a crash, a closed namespace may have sockets: the
+                // hub keeps none, and so begins an epoch.
                 rt.close(conn, 1012, "Please reconnect");
                 continue;
             };

@@ -120,13 +120,13 @@ pub async fn to_router_request(
     let body = if is_read(method) {
         Bytes::new()
     } else {
-        let memory = Rc::new(RefCell::new(hub.budget().empty_reservation()));
+        let memory = Rc::new(RefCell::new(hub.memory.budget.empty_reservation()));
         let is_small = content_length.is_some_and(|bytes| bytes < MAX_UNRESERVED_BODY_BYTES);
         let reserve = (!is_small).then(|| reserve_function(Arc::clone(hub), Rc::clone(&memory)));
         let reserve = reserve.as_ref().map_or(JsValue::UNDEFINED, |reserve| reserve.as_ref().clone());
         match read_body(request, content_length, MAX_BODY_BYTES, &reserve).await? {
             Ok(bytes) => {
-                let mut memory = memory.replace(hub.budget().empty_reservation());
+                let mut memory = memory.replace(hub.memory.budget.empty_reservation());
                 memory.resize(if bytes.len() > MAX_UNRESERVED_BODY_BYTES { bytes.len() } else { 0 });
                 reserved_bytes(bytes.into(), Arc::new(memory))
             }

@@ -31,7 +31,7 @@ use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
 use crate::hub::core::peers::connections::{Connecting, Upgrade};
 use crate::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
-use crate::hub::inbound::admission::{
+use crate::hub::inbound::connect::{
     BINARY_UNSUPPORTED, Close, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT,
 };
 use crate::limits::{
@@ -340,7 +340,7 @@ async fn wait_for_connect(
         let outcome = match connecting.receive(&frame) {
             Err(outcome) => outcome,
             Ok(check) => {
-                let granted = match check.token() {
+                let granted = match check.auth.token.as_deref() {
                     Some(token) => match authentication.verify(token, Some(client), now(), false).await {
                         Err(error) if error.is_unavailable() => break UNAVAILABLE,
                         verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 const USES: &str = "
     auth              -> model
     http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
-    hub               -> hub::core hub::core::namespace hub::core::ports model store
+    hub               -> hub::core hub::core::error hub::core::ports limits memory_budget model store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
@@ -33,10 +33,10 @@ const USES: &str = "
     hub::events       -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::turn limits model store
     hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::sessions hub::turn limits log model wire
     hub::machines     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::turn hub::write limits memory_budget model store wire
-    hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports model store
-    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn log metrics model push store
-    hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
-    hub::status       -> hub hub::core::error hub::core::namespace log metrics model store
+    hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports hub::write model store
+    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn hub::write log metrics model push store
+    hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
+    hub::status       -> hub hub::core::error log metrics model store
     hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::namespace hub::core::peers hub::core::ports hub::core::push limits metrics model push store wire
     hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports limits memory_budget model wire
     hub::write        -> hub hub::core hub::core::error hub::core::local_ids hub::core::ports hub::core::sessions hub::turn limits log memory_budget metrics model store wire
@@ -64,8 +64,6 @@ const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::core::memory", "hub/core", "memory"),
     ("hub::turn", "hub/events", "log publish"),
     ("hub::turn", "hub/push", "notify"),
-    ("hub::write", "hub/namespace", "usage"),
-    ("hub::write", "hub", "memory"),
     ("hub::calls", "hub", "calls"),
     ("hub::status", "hub", "status"),
     ("hub::devices", "hub", "devices"),

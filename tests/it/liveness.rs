@@ -1,6 +1,6 @@
 //! Liveness: what keep-alives change, persist and publish, and when sessions and machines expire.
 
-use session_gateway_hub::hub::write::lookups::MAX_GROUPED_LOOKUPS;
+use session_gateway_hub::hub::write::commit::MAX_GROUPED_LOOKUPS;
 use session_gateway_hub::store::fence::CHECK_EPOCH;
 use session_gateway_hub::store::sessions::UPDATE_SMALL_COLUMNS;
 

@@ -1,6 +1,6 @@
 //! Lookups of sessions in the database: concurrent lookups share a batch.
 
-use session_gateway_hub::hub::write::lookups::MAX_GROUPED_LOOKUPS;
+use session_gateway_hub::hub::write::commit::MAX_GROUPED_LOOKUPS;
 
 use crate::support::prelude::*;
 

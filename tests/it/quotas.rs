@@ -3,7 +3,7 @@
 use crate::support::merge::{resumable_metadata, resume, success};
 use crate::support::prelude::*;
 use crate::support::pushes::pending;
-use session_gateway_hub::hub::core::namespace::quotas::{MAX_SESSIONS, Quotas, Usage};
+use session_gateway_hub::hub::core::namespace::quotas::Quotas;
 
 const MAX_BYTES: u64 = 1_000;
 
@@ -95,13 +95,12 @@ async fn messages_from_before_the_quota_count_in_batches_and_those_of_deleted_se
     world.hibernate_and_wake().await;
     assert_eq!(send_bytes(&mut cli, &small, 250, "m1").await["ok"], true, "700 bytes are stored, 350 are counted");
     world.advance(10_000).await;
-    assert_eq!(world.hub().usage().await.unwrap().bytes, 950);
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 950);
     assert_eq!(send_bytes(&mut cli, &small, 50, "m2").await["ok"], true);
     assert_storage_full(&send_bytes(&mut cli, &small, 10, "m3").await);
 
     world.request("DELETE", &format!("/api/sessions/{large}"), "").await.ok();
-    let usage = Usage { bytes: 400, max_bytes: Some(MAX_BYTES), sessions: 1, max_sessions: MAX_SESSIONS };
-    assert_eq!(world.hub().usage().await.unwrap(), usage, "the rows are not swept yet");
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 400, "the rows are not swept yet");
     assert_eq!(send_bytes(&mut cli, &small, 10, "m3").await["ok"], true);
 }
 
@@ -111,14 +110,14 @@ async fn a_version_without_quotas_may_write_between_two_versions_with_them() {
     let (session, mut cli) = world.active_session("/a").await;
     assert_eq!(send_bytes(&mut cli, &session, 100, "m1").await["seq"], 1);
     world.hibernate_and_wake().await;
-    assert_eq!(world.hub().usage().await.unwrap().bytes, 100);
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 100);
     world.redeploy_with_quotas(Quotas::default());
     let mut cli = world.live_cli(&session).await;
     assert_eq!(send_bytes(&mut cli, &session, 2_000, "m2").await["seq"], 2);
     world.redeploy_with_quotas(storage());
     let mut cli = world.live_cli(&session).await;
     assert_storage_full(&send_bytes(&mut cli, &session, 10, "m3").await);
-    assert_eq!(world.hub().usage().await.unwrap().bytes, 2_100);
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 2_100);
 }
 
 #[tokio::test(start_paused = true)]
@@ -164,7 +163,7 @@ async fn a_failed_batch_does_not_count() {
     send_bytes(&mut cli, &session, 100, "m1").await;
     world.db.fail(BatchKind::Writes, DbError::Refused("constraint failed".into()));
     assert_eq!(send_bytes(&mut cli, &session, 900, "m2").await["code"], "unavailable");
-    assert_eq!(world.hub().usage().await.unwrap().bytes, 100);
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 100);
     assert_eq!(send_bytes(&mut cli, &session, 10, "m3").await["ok"], true);
 }
 

@@ -138,17 +138,17 @@ async fn the_parts_of_a_large_message_are_deleted_with_it_and_its_bytes_are_free
     let world = world_with(Quotas { max_bytes: Some(10_000_000), ..messages(30) });
     let (session, mut cli) = world.active_session("/large").await;
     assert_eq!(cli.send_message(&session, &"x".repeat(4_000_000)).await["ok"], true);
-    assert!(world.hub().usage().await.unwrap().bytes > 4_000_000);
+    assert!(world.hub().used_bytes().await.unwrap() > 4_000_000);
     world.hibernate_and_wake().await;
-    world.hub().usage().await.unwrap();
+    world.hub().used_bytes().await.unwrap();
     assert_eq!((count(&world, "message_parts"), count(&world, "history_sizes")), (2, 1));
     cli.emit_with_ack("session-end", &json!({"sid": session, "time": world.now()})).await;
     cli.socket.close();
     world.advance(31 * DAY_MS).await;
     assert_eq!((count(&world, "messages"), count(&world, "message_parts")), (0, 0));
-    assert_eq!(world.hub().usage().await.unwrap().bytes, 0);
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 0);
     world.hibernate_and_wake().await;
-    assert_eq!(world.hub().usage().await.unwrap().bytes, 0);
+    assert_eq!(world.hub().used_bytes().await.unwrap(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -185,7 +185,7 @@ async fn a_frame_is_overloaded_while_another_namespace_holds_the_pool_and_the_pl
     let neighbour = world.neighbour();
     let pool = neighbour.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(1_000).ok()).collect();
-    let place = neighbour.hub().budget().reserve_waiting_place();
+    let place = neighbour.hub().memory.budget.reserve_waiting_place();
     for (cli, session) in [(&mut cli, &session), (&mut other_cli, &other)] {
         let message = json!({"sid": session, "message": "x".repeat(1_000_000)});
         assert_eq!(cli.emit_with_ack("message", &message).await["code"], "overloaded");

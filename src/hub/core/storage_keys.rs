@@ -14,7 +14,7 @@ pub const PLACE: &str = "database";
 pub const USED_DATABASES: &str = "databases";
 /// The current epoch of the fence around the tables of access, if the deployment has several databases.
 pub const ACCESS_EPOCH: &str = "access-epoch";
-/// Present while the namespace moves to another database. The value is a [`MoveCursor`](crate::hub::namespace::relocation).
+/// Present while the namespace moves to another database. The value is a [`MoveCursor`](crate::hub::namespace::databases).
 pub const MOVE: &str = "move";
 /// When the database was last known to be stalled, in Unix milliseconds.
 pub const LAST_DB_STALL: &str = "stalled";

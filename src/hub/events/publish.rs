@@ -1,5 +1,4 @@
-//! Drives the [`EventStream`](crate::hub::core::events::stream::EventStream): publishes events, reads the log when connected web
-//! clients may have missed some, and sends events to web clients.
+//! Drives the [`EventStream`](crate::hub::core::events::stream::EventStream): publishes events, also missed ones from the log.
 
 use std::sync::Arc;
 
@@ -72,8 +71,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends an encoded delta to web clients, without an event id. Drops the delta for slow clients, and for all clients if the
-    /// namespace sends too many deltas.
+    /// Sends an encoded delta to web clients, without an event id. Drops it for slow clients, or for all if the namespace sends too many.
     pub fn send_delta(&mut self, clients: &[(ConnId, Format)], body: &str) {
         if !self.state.live_texts.admit_send(clients.len(), body.len(), self.hub.rt.now()) {
             return;

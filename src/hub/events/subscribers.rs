@@ -17,8 +17,6 @@ use crate::store::events::{self, TRIM_BYTES};
 /// How long a web client that resumes waits for the memory to read the event log, in milliseconds.
 const LOG_MEMORY_TIMEOUT_MS: u64 = 2_000;
 
-const HEARTBEAT: &str = r#"{"type":"heartbeat"}"#;
-
 impl Hub {
     /// Returns the newer of two event ids. An id that is malformed or of another namespace counts as older.
     pub fn newer_event_id(&self, one: Option<String>, other: Option<String>) -> Option<String> {
@@ -26,8 +24,7 @@ impl Hub {
         one.into_iter().chain(other).max_by_key(|id| ids.parse(id))
     }
 
-    /// Loads the events after `last_event_id` that are still in the log, if there is memory for them. Call it before
-    /// [`subscribe`](Self::subscribe).
+    /// Loads the events after `last_event_id` that are still in the log, if there is memory for them, for [`Hub::subscribe`].
     pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
         self.publish_missed_events().await?;
         let to_load = || last_event_id.and_then(|id| self.turn().events.rows_to_load(id));
@@ -43,9 +40,8 @@ impl Hub {
             return Err(error.clone().into());
         }
         if let Some((after, up_to)) = to_load() {
-            // Memory for the rows as text, and for their events. Without this memory, the client gets a gap notice. Waiting while the
-            // lock is held is safe: no task that frees memory needs this lock. All clients that wait for the lock have the same
-            // deadline.
+            // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting with the lock is
+            // safe: no task that frees memory needs the lock, and all clients that wait for it have the same deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
             let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };
@@ -71,8 +67,7 @@ impl Hub {
         let missed = turn.events.log.events_after(resume_after);
         let missed = missed.filter(|(_, event)| subscription.receives(&event.audience));
         let frame = |number, body: &TextParts| turn.events.ids.frame(subscription.format, number, body);
-        // `connection-changed` has the id from which the client resumes. If the client disconnects right after this frame, it can
-        // resume from the same id.
+        // `connection-changed` has the id from which the client resumes, also if it disconnects right after this frame.
         let mut frames = vec![frame(resume_after, &connection_changed(&subscription, resume))];
         frames.extend(missed.map(|(number, event)| frame(*number, &event.body)));
         let format = subscription.format;
@@ -117,16 +112,14 @@ impl Hub {
 impl Turn<'_> {
     /// Disconnects web clients whose token has expired.
     pub fn close_expired(&mut self, now: u64) {
-        let is_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        let expired = self.state.connections.subscriptions().filter(|(_, subscription)| is_expired(subscription));
-        let expired: Vec<ConnId> = expired.map(|(conn, _)| conn).collect();
-        for conn in expired {
-            self.disconnect(conn, 4401, "Token expired: reconnect with a new one");
-        }
+        let has_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
+        let is_expired = |connection: &Connection| matches!(&connection.peer, Peer::Web(web) if has_expired(web));
+        self.disconnect_where((4401, "Token expired: reconnect with a new one"), is_expired);
     }
 
     pub fn send_heartbeats(&mut self) {
-        self.broadcast(self.state.events.last_published(), &HEARTBEAT.to_owned().into(), |_| true);
+        let heartbeat = r#"{"type":"heartbeat"}"#.to_owned().into();
+        self.broadcast(self.state.events.last_published(), &heartbeat, |_| true);
         self.state.connections.record_heartbeat();
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
-use crate::hub::core::effect::{Effect, VersionedUpdate};
+use crate::hub::core::effect::{Effect, Reply, VersionedUpdate};
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
@@ -19,7 +19,9 @@ use crate::model::event::DeltaEvent;
 use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
-use crate::wire::cli::{CliEvent, EventError, MessageDelta, NAMESPACE, NewMessage, UpdateEvent, decode, is_update};
+use crate::wire::cli::{
+    CliEvent, EventError, MessageDelta, NAMESPACE, NewMessage, UpdateEvent, decode, is_update, message_rejected, ok_ack,
+};
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::{AckId, ack_frame};
 
@@ -121,7 +123,8 @@ impl Hub {
     async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
         self.check_room_for_copy(message.payload_bytes())?;
         let content = message.content();
-        let draft = Draft::of_cli(message.sid, message.local_id, content, from.conn, from.ack);
+        let draft = Draft::new(message.sid, message.local_id, content);
+        let draft = Draft { from: Some(from.conn), ack: from.ack, ..draft };
         self.append_message(draft).await.map(|_| ())
     }
 
@@ -158,7 +161,6 @@ impl Hub {
         }
     }
 
-    /// Records what a handled event shows about its owner.
     async fn handle_activity(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
         match activity {
             Activity::Nothing => {}
@@ -194,9 +196,11 @@ impl Hub {
     /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change
     /// sends the acknowledgement. `ignored`: the names of the event's invalid fields.
     fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
-        let (Some(timing), Some(reply)) = (timing, from.reply(ignored)) else { return };
+        let (Some(timing), Some(ack)) = (timing, from.ack) else { return };
+        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);
+        let reply = Reply::acknowledgement(from.conn, ack, &ok_ack(ignored), &failed);
         match timing {
-            AckTiming::Now => self.turn().send_committed_reply(reply),
+            AckTiming::Now => self.turn().send_committed_reply(&reply),
             AckTiming::OnCommit => {
                 self.turn().write_queue.on_commit(Effect::Reply(reply));
                 self.start_commit();

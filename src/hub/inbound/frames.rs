@@ -1,6 +1,5 @@
 //! Frames of sockets: Engine.IO and Socket.IO, compatible with the official client. The hub handles the frames of one socket in order,
-//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames. A pong shows
-//! that a CLI is connected, and has read everything that was sent before the ping.
+//! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames.
 
 use std::fmt::Display;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
-use crate::hub::inbound::admission::{
+use crate::hub::inbound::connect::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
 use crate::hub::turn::Turn;
@@ -20,17 +19,13 @@ use crate::wire::cli::{self, NAMESPACE};
 use crate::wire::engineio;
 use crate::wire::socketio::{self, Packet};
 
-/// How long a frame of a CLI waits for memory, in milliseconds: several times the time that the hub takes to store the largest
-/// frame.
+/// How long a frame of a CLI waits for memory, in milliseconds: several times as long as storing the largest frame takes.
 pub const FRAME_MEMORY_TIMEOUT_MS: u64 = 30_000;
 
 /// The largest frame, in bytes, that is handled without free memory: keep-alives and pongs are small.
 const SMALL_FRAME_BYTES: usize = 16 * 1024;
 /// The most bytes of a namespace's frames that were admitted without free memory. A quarter is kept for small frames.
 const MAX_UNRESERVED_FRAME_BYTES: usize = 2 * 1024 * 1024;
-
-/// The close reason of the socket with the largest queue when there is no memory for a frame.
-const NO_MEMORY_FOR_FRAMES: &str = "Too many frames wait in the hub's memory: reconnect and send again";
 
 /// After this time, in milliseconds, the hub disconnects a CLI that has not answered a ping: at the second tick after the ping. Half an
 /// interval less than 60 s, because alarms are early or late by some milliseconds, and the next tick comes only after 90 s.
@@ -39,11 +34,9 @@ const PONG_TIMEOUT_MS: u64 = 2 * PING_INTERVAL_MS - PING_INTERVAL_MS / 2;
 /// A frame that may be copied into wasm memory. The caller must pass it to [`Hub::on_admitted_text`], or its socket stays busy.
 #[derive(Debug)]
 pub struct AdmittedFrame {
-    /// Whether the frame is handled at once, and later frames of the socket are queued. Otherwise it is handled after the earlier frames
-    /// of its socket.
+    /// Whether the frame is handled at once, and later frames of the socket are queued. Otherwise it waits for the earlier frames.
     is_first: bool,
-    /// The bytes that were added to
-    /// [`unreserved_frame_bytes`](crate::hub::core::memory::MemoryReservations::unreserved_frame_bytes) for the frame.
+    /// The bytes that were added to `MemoryReservations::unreserved_frame_bytes` for the frame.
     unreserved_bytes: usize,
 }
 
@@ -70,7 +63,7 @@ impl Hub {
         if is_first && bytes <= SMALL_FRAME_BYTES && self.admit_unreserved(memory_bytes, 0) {
             return Some(AdmittedFrame { is_first, unreserved_bytes: memory_bytes });
         }
-        if self.budget().make_room(memory_bytes) || is_first && self.wait_for_frame_memory(memory_bytes).await {
+        if self.memory.budget.make_room(memory_bytes) || is_first && self.wait_for_frame_memory(memory_bytes).await {
             return Some(AdmittedFrame { is_first, unreserved_bytes: 0 });
         }
         if is_first && self.admit_unreserved(memory_bytes, MAX_UNRESERVED_FRAME_BYTES / 4) {
@@ -78,19 +71,17 @@ impl Hub {
         }
         let mut turn = self.turn();
         let largest = turn.connections.largest_sender(conn, memory_bytes)?;
-        turn.disconnect(largest, 1008, NO_MEMORY_FOR_FRAMES);
+        turn.disconnect(largest, 1008, "Too many frames wait in the hub's memory: reconnect and send again");
         (largest != conn).then_some(AdmittedFrame { is_first, unreserved_bytes: 0 })
     }
 
-    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough. Returns `false` at once if another
-    /// frame of the isolate already waits.
+    /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough; `false` at once if another frame waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
-        let Some(_place) = self.budget().reserve_waiting_place() else { return false };
+        let Some(_place) = self.memory.budget.reserve_waiting_place() else { return false };
         self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
-    /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for other such frames of the
-    /// namespace.
+    /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for others of the namespace.
     fn admit_unreserved(&self, bytes: usize, headroom: usize) -> bool {
         let unreserved_bytes = &mut self.turn().memory_reservations.unreserved_frame_bytes;
         let is_admitted = *unreserved_bytes + bytes + headroom <= MAX_UNRESERVED_FRAME_BYTES;
@@ -216,40 +207,8 @@ impl Hub {
         }
     }
 
-    /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.
-    pub(in crate::hub) fn ping_clis(&self) {
-        let now = self.rt.now();
-        let mut silent = Vec::new();
-        {
-            let mut turn = self.turn();
-            let conns: Vec<ConnId> = turn.connections.clis().map(|(conn, _)| conn).collect();
-            let mut to_ping = Vec::with_capacity(conns.len());
-            for conn in conns {
-                let Some(connection) = turn.connections.get_mut(conn) else { continue };
-                let Peer::Cli(cli) = &mut connection.peer else { continue };
-                connection.send_window.record_ping();
-                match cli.unanswered_since {
-                    Some(since) if now >= since + PONG_TIMEOUT_MS => {
-                        silent.push(conn);
-                        continue;
-                    }
-                    Some(_) => {}
-                    None => {
-                        cli.unanswered_since = Some(now);
-                        self.write_attachment(conn, &connection.peer);
-                    }
-                }
-                to_ping.push(conn);
-            }
-            self.rt.send(&to_ping, engineio::PING_FRAME);
-        }
-        for conn in silent {
-            self.turn().disconnect(conn, 1001, "Ping timeout");
-        }
-    }
-
     /// Handles a pong: the CLI has read everything sent before the ping.
-    pub(in crate::hub) fn on_pong(&self, conn: ConnId) {
+    fn on_pong(&self, conn: ConnId) {
         if let Some(connection) = self.turn().connections.get_mut(conn) {
             connection.send_window.acknowledge();
         }
@@ -257,6 +216,27 @@ impl Hub {
 }
 
 impl Turn<'_> {
+    /// Pings every CLI. Disconnects the CLIs from which no frame has come for [`PONG_TIMEOUT_MS`] after a ping.
+    pub fn ping_clis(&mut self, now: u64) {
+        let conns: Vec<ConnId> = self.state.connections.clis().map(|(conn, _)| conn).collect();
+        let mut to_ping = Vec::with_capacity(conns.len());
+        for conn in conns {
+            let Some(connection) = self.state.connections.get_mut(conn) else { continue };
+            let Peer::Cli(cli) = &mut connection.peer else { continue };
+            connection.send_window.record_ping();
+            if cli.unanswered_since.is_some_and(|since| now >= since + PONG_TIMEOUT_MS) {
+                self.disconnect(conn, 1001, "Ping timeout");
+                continue;
+            }
+            if cli.unanswered_since.is_none() {
+                cli.unanswered_since = Some(now);
+                self.hub.write_attachment(conn, &connection.peer);
+            }
+            to_ping.push(conn);
+        }
+        self.hub.rt.send(&to_ping, engineio::PING_FRAME);
+    }
+
     fn close_unexpected(&mut self, conn: ConnId, packet: &Packet<'_>) {
         let (code, reason) = unexpected_reason(packet);
         self.close_invalid(conn, &reason, (code, reason));

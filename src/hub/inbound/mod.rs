@@ -1,6 +1,5 @@
 //! Inbound frames of CLIs: authentication with CONNECT, then events.
 
-pub mod admission;
 pub mod connect;
 pub mod events;
 pub mod frames;

@@ -1,5 +1,4 @@
-//! The sessions and machines that a socket serves, and the RPC methods that it registers. The socket's attachment stores them
-//! across hibernation.
+//! The sessions and machines that a socket serves, and the RPC methods that it registers. Its attachment stores them.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,23 +17,18 @@ use crate::model::owner::Owner;
 /// The largest attachment of a socket, in bytes as the platform stores it. Its limit is 16,384, framing included.
 const MAX_ATTACHMENT_BYTES: usize = 16_000;
 
-/// Returns the size of a text as the platform stores it: one byte a character in Latin-1, else two for each UTF-16 unit
-/// (measured).
+/// Returns the size of a text as the platform stores it (measured): one byte a character in Latin-1, else two for each UTF-16 unit.
 fn stored_bytes(text: &str) -> usize {
     let is_latin1 = text.chars().all(|character| u32::from(character) <= 0xff);
     if is_latin1 { text.chars().count() } else { 2 * text.encode_utf16().count() }
 }
-
-/// Has as many digits as any time in Unix milliseconds until the year 2286.
-const SAMPLE_TIME: u64 = 1_800_000_000_000;
 
 /// The most bytes that one byte of an id or name takes in the attachment: a control character is escaped as six UTF-16 units.
 const MAX_STORED_BYTES_PER_BYTE: usize = 12;
 /// The most bytes that an id or name takes besides its own text: field names, punctuation, times.
 const MAX_STORED_BYTES_PER_TEXT: usize = 120;
 
-/// Whether the attachment of a CLI's socket is within the limit of the platform, even when each session and machine has the
-/// time of a keep-alive.
+/// Whether the attachment of a CLI's socket fits the limit of the platform, even when each owner has the time of a keep-alive.
 fn fits_attachment(cli: &Cli) -> bool {
     // Computing an upper bound is faster than serializing the attachment, and enough for most attachments.
     let (texts, bytes) =
@@ -44,7 +38,8 @@ fn fits_attachment(cli: &Cli) -> bool {
     }
     let mut cli = cli.clone();
     for owner in cli.served().collect::<Vec<_>>() {
-        cli.set_last_activity(&owner, Some(SAMPLE_TIME));
+        // The time has as many digits as any other until the year 2286.
+        cli.set_last_activity(&owner, Some(1_800_000_000_000));
     }
     serde_json::to_string(&Peer::Cli(cli)).is_ok_and(|text| stored_bytes(&text) <= MAX_ATTACHMENT_BYTES)
 }
@@ -66,12 +61,8 @@ impl State {
     }
 }
 
-const TOO_MANY_SERVED: &str = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates \
-    of this one. Use a socket for each session.";
-
 impl Hub {
-    /// Registers a method of a session or machine for a socket of the same namespace. Returns the session or machine; `None` if
-    /// the socket has closed.
+    /// Registers a method for a socket. Returns the session or machine of the method; `None` if the socket has closed.
     pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
         let vocabulary = &self.config.vocabulary;
         let is_served = |state: &State| {
@@ -82,7 +73,11 @@ impl Hub {
         let Some(mut cli) = turn.connections.cli(conn).cloned() else { return Ok(None) };
         added.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
-        let (owner, method) = resolved.ok_or_else(access_denied)?;
+        let (owner, method) = resolved.ok_or_else(|| {
+            let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
+                or without an id by a socket that named a session or machine when it connected.";
+            Refusal::new("access-denied", message)
+        })?;
         if turn.connections.is_served_elsewhere(&owner, conn) {
             return Err(Refusal::served_elsewhere());
         }
@@ -123,23 +118,10 @@ impl Hub {
         }
         Ok(None)
     }
-
-    /// Waits for the end of the burst, then writes the attachment of each socket in `unwritten_attachments`.
-    async fn write_attachments_after_burst(&self) {
-        self.await_burst_end(1, |state| state.unwritten_attachments.len()).await;
-        let mut turn = self.turn();
-        let conns: BTreeSet<ConnId> = std::mem::take(&mut turn.unwritten_attachments).into_iter().collect();
-        for conn in conns {
-            if let Some(connection) = turn.connections.get(conn) {
-                self.write_attachment(conn, &connection.peer);
-            }
-        }
-    }
 }
 
 impl Turn<'_> {
-    /// Records that a socket serves a session or machine, so that the CLI receives the updates of that session or machine. The
-    /// CLI gets an error if the socket's attachment has no room.
+    /// Records that a socket serves a session or machine, and so gets its updates. The CLI gets an error if the attachment has no room.
     pub fn add_served(&mut self, conn: ConnId, owner: &Owner) {
         let Some(cli) = self.state.connections.cli(conn) else { return };
         if self.state.connections.clis_of_owner(owner).contains(&conn) {
@@ -154,7 +136,11 @@ impl Turn<'_> {
         cli.add_other(owner.clone());
         match self.state.shrink_to_attachment(cli, owner) {
             Some(cli) => self.set_served(conn, cli),
-            None => self.send_error_event(conn, &Refusal::new("too-many-served", TOO_MANY_SERVED), subject),
+            None => {
+                let message = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates of \
+                    this one. Use a socket for each session.";
+                self.send_error_event(conn, &Refusal::new("too-many-served", message), subject);
+            }
         }
     }
 
@@ -170,9 +156,8 @@ impl Turn<'_> {
     }
 
     pub fn unregister(&mut self, conn: ConnId, name: &str) {
-        if let Some((owner, method)) =
-            self.state.connections.cli(conn).and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary))
-        {
+        let cli = self.state.connections.cli(conn);
+        if let Some((owner, method)) = cli.and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary)) {
             self.state.rpc.unregister(owner, method, conn);
         }
         self.remove_method(conn, name);
@@ -191,16 +176,23 @@ impl Turn<'_> {
         self.set_cli_in_burst(conn, cli);
     }
 
-    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all
-    /// their methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::core::ports::Runtime::spawn) closes
-    /// the sockets.
+    /// Sets the CLI of a socket: in memory at once, in the attachment at the end of the burst, because most CLIs register all their
+    /// methods at once. If a panic prevents the write, [`Runtime::spawn`](crate::hub::core::ports::Runtime::spawn) closes the sockets.
     fn set_cli_in_burst(&mut self, conn: ConnId, cli: Cli) {
         self.state.connections.insert(conn, Peer::Cli(cli));
         self.state.unwritten_attachments.push(conn);
-        if self.state.unwritten_attachments.len() > 1 {
-            return;
+        if let [_] = self.state.unwritten_attachments[..] {
+            self.hub.spawn(|hub| async move {
+                hub.await_burst_end(1, |state| state.unwritten_attachments.len()).await;
+                let mut turn = hub.turn();
+                let conns: BTreeSet<ConnId> = std::mem::take(&mut turn.unwritten_attachments).into_iter().collect();
+                for conn in conns {
+                    if let Some(connection) = turn.connections.get(conn) {
+                        hub.write_attachment(conn, &connection.peer);
+                    }
+                }
+            });
         }
-        self.hub.spawn(|hub| async move { hub.write_attachments_after_burst().await });
     }
 
     fn remove_method(&mut self, conn: ConnId, name: &str) {
@@ -208,10 +200,4 @@ impl Turn<'_> {
         cli.remove_method(name, &self.hub.config.vocabulary);
         self.set_cli_in_burst(conn, cli);
     }
-}
-
-fn access_denied() -> Refusal {
-    let message = "A method can only be registered as `<id>:<method>` with the id of a session or machine of this namespace, \
-        or without an id by a socket that named a session or machine when it connected.";
-    Refusal::new("access-denied", message)
 }

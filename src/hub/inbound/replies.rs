@@ -1,11 +1,10 @@
 //! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL-CLI.md "Events from a CLI").
 
-use crate::hub::core::effect::Reply;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::model::owner::Owner;
-use crate::wire::cli::{NAMESPACE, QuotaExceeded, error_event, message_rejected, ok_ack, update_rejected};
+use crate::wire::cli::{NAMESPACE, QuotaExceeded, error_event, message_rejected, update_rejected};
 use crate::wire::socketio::{self, AckId};
 
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
@@ -34,11 +33,10 @@ impl Refusal {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Self {
         let quota = match error {
-            Error::StorageFull => Some(("storage", STORAGE_RETRY_MS)),
-            Error::TooManyMessages { wait_ms } => Some(("messages", wait_ms)),
+            Error::StorageFull => Some(QuotaExceeded { quota: "storage", retry_after_ms: STORAGE_RETRY_MS }),
+            Error::TooManyMessages { wait_ms } => Some(QuotaExceeded { quota: "messages", retry_after_ms: wait_ms }),
             _ => None,
         };
-        let quota = quota.map(|(quota, retry_after_ms)| QuotaExceeded { quota, retry_after_ms });
         let code = match &error {
             Error::Forbidden(_) => "access-denied",
             Error::NotFound(_) => "not-found",
@@ -107,14 +105,6 @@ pub struct Sender {
     pub ack: Option<AckId>,
     /// Whether the event is a versioned update, whose acknowledgement has another shape.
     pub is_update: bool,
-}
-
-impl Sender {
-    /// Returns the answer to a handled event. `ignored`: the names of the event's invalid fields.
-    pub fn reply(self, ignored: &[&str]) -> Option<Reply> {
-        let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);
-        Some(Reply::acknowledgement(self.conn, self.ack?, &ok_ack(ignored), &failed))
-    }
 }
 
 impl Turn<'_> {

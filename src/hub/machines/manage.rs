@@ -1,7 +1,6 @@
 //! Loading, registering and changing machines: their versioned fields (metadata and runner state), and whether they are online. When a
-//! machine is needed, all machines of the namespace are loaded into memory. An update names the version that it is based on (optimistic
-//! concurrency). Each change increments the version, and is sent to CLIs and web clients. The runner sends `machine-alive`
-//! (PROTOCOL-CLI.md "Liveness"); only changes are written to the database.
+//! machine is needed, all machines of the namespace are loaded. An update names the version that it is based on (optimistic
+//! concurrency), and increments it. `machine-alive` (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
 
 use std::sync::Arc;
 
@@ -30,7 +29,6 @@ use crate::model::text_parts::TextParts;
 use crate::store::columns::read_owned;
 use crate::store::{Database, Found, Statement, machines as store};
 
-/// The longest machine id, in bytes.
 const MAX_MACHINE_ID_BYTES: usize = 255;
 
 /// A machine's value of at most this size, in bytes, is never stored as a large value, so it is always in memory.
@@ -203,7 +201,7 @@ impl Hub {
         if let Some((large, version)) = large {
             let value = self.read_durable_value(id, &large).await?.ok_or_else(incomplete_value)?;
             let reply = update.reply(false, version, TextParts::value(Some(value)));
-            reply.into_iter().for_each(|reply| self.turn().send_committed_reply(reply));
+            reply.iter().for_each(|reply| self.turn().send_committed_reply(reply));
             return Ok(());
         }
         self.start_commit();
@@ -254,8 +252,7 @@ impl Turn<'_> {
     fn insert_machines(&mut self, read: CurrentRead, mut machines: Vec<Machine>) {
         for machine in machines.iter_mut().filter(|machine| machine.active) {
             let owner = Owner::Machine(machine.id.clone());
-            machine.active_at = machine.active_at.max(self.state.liveness.active_at(&owner));
-            self.start_deadline_if_missing(owner);
+            (machine.active_at, _) = self.restore_liveness(owner, machine.active_at);
         }
         self.state.cache.insert_loaded_machines(read, machines);
     }

@@ -69,12 +69,6 @@ pub struct SpawnResult {
     pub code: Option<String>,
 }
 
-impl SpawnResult {
-    fn new(success: bool, session_id: Option<String>, error: Option<String>) -> Self {
-        Self { success, r#type: if success { "success" } else { "error" }, session_id, error, code: None }
-    }
-}
-
 impl Hub {
     /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
     /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
@@ -92,14 +86,14 @@ impl Hub {
         let params = SpawnParams { agent: Some(agent.clone()), ..params };
         let make_params = |dialect| {
             if is_listed {
-                return Json::of(&params).text().to_owned().into();
+                return Json::of(&params);
             }
             let model = params.model.as_ref().map(|model| match takes_model_modes {
                 true => vocabulary.model_in(dialect, model),
                 false => model.clone(),
             });
             let agent = Some(vocabulary.agent_in(dialect, &agent));
-            Json::of(&SpawnParams { agent, model, ..params.clone() }).text().to_owned().into()
+            Json::of(&SpawnParams { agent, model, ..params.clone() })
         };
         let owner = Owner::Machine(machine.to_owned());
         let result = self.call_in_dialect(&owner, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
@@ -109,7 +103,7 @@ impl Hub {
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.
     pub async fn check_paths(self: &Arc<Self>, machine: &str, paths: &[String]) -> Result<String, Error> {
         let params = Json::object(&[("paths", Json::of(paths))]);
-        let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, params.text()).await;
+        let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
         let result = result.map_err(|error: RpcError| Error::PathCheckFailed(error.to_string()))?;
         parse_paths(&result).ok_or_else(|| {
             let unknown_format = || "the runner's response has an unknown format".into();
@@ -120,7 +114,7 @@ impl Hub {
 
 /// Parses `{success, sessionId?, error?, code?}`, or `{type: "success", sessionId}` and `{type: "error", errorMessage}`.
 pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Fields {
         #[serde(default, deserialize_with = "optional_scalar")]
@@ -131,19 +125,18 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
         error_message: Option<String>,
         code: Option<Json>,
     }
-    let failure = |error: String| SpawnResult::new(false, None, Some(error));
-    let Ok(fields) = serde_json::from_str::<Fields>(text) else {
-        return failure("The runner's response to spawnSession has an unknown format".into());
-    };
+    let unknown_format = || Some("The runner's response to spawnSession has an unknown format".into());
+    let fields = serde_json::from_str(text).unwrap_or_else(|_| Fields { error: unknown_format(), ..Fields::default() });
     let success = fields.success.unwrap_or(fields.r#type.as_deref() == Some("success"));
-    let error = fields.error.or(fields.error_message);
-    if success {
-        return SpawnResult::new(success, fields.session_id, error);
+    let no_reason = || (!success).then(|| "The runner gave no reason".into());
+    SpawnResult {
+        success,
+        r#type: if success { "success" } else { "error" },
+        session_id: fields.session_id.filter(|_| success),
+        error: fields.error.or(fields.error_message).or_else(no_reason),
+        // A code that is not a string is ignored.
+        code: fields.code.filter(|_| !success).and_then(|code| code.read()),
     }
-    let reason = error.unwrap_or_else(|| "The runner gave no reason".into());
-    // A code that is not a string is ignored.
-    let code = fields.code.and_then(|code| serde_json::from_str(code.text()).ok());
-    SpawnResult { code, ..failure(reason) }
 }
 
 /// Parses an object from path to boolean, which may be the value of the field `exists`. Returns the object as JSON text; `None` for

@@ -9,20 +9,19 @@ use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::ClosedFor;
 use crate::hub::core::storage_keys::{CLOSED_FOR, EXPORTED};
-use crate::hub::namespace::databases::STEP_MS;
+use crate::hub::namespace::databases::{PAGE_MEMORY_BYTES, STEP_MS};
+use crate::hub::write::commit::write_statements;
 use crate::model::json::{Json, JsonObject};
 use crate::model::order::sort_by;
 use crate::store::fence::is_fence_refusal;
 use crate::store::namespace_rows::{self, RowKey, TABLES, from_json, to_json};
-use crate::store::{Database, DbError, Row, Value, places, query, removals};
+use crate::store::{Database, DbError, Value, places, query, removals};
 
 /// A page of an export ends after this many bytes. Its last rows may have 6 MB more: JSON escapes a character as two, and a row has up
 /// to 3 MB.
 const PAGE_BYTES: usize = 2_000_000;
 /// A page of an export ends after this many queries.
 const PAGE_QUERIES: usize = 30;
-/// The memory for a page and the rows that it is made of, in bytes.
-const PAGE_MEMORY_BYTES: usize = 12_000_000;
 /// What an export names the object's storage, which is no table of the database.
 const STORAGE: &str = "storage";
 
@@ -148,7 +147,12 @@ impl Hub {
             let db = if table.is_of_access() { &self.access } else { &self.db };
             let rows = query(db, table.page(&self.config.namespace, None, &position.after)).await?;
             let is_session_table = TABLES.get(position.table + 1).is_some_and(namespace_rows::Table::is_of_session);
-            let session = rows.first().filter(|_| is_session_table).and_then(CurrentSession::of);
+            let session = match rows.first().map(Vec::as_slice) {
+                Some([Value::Text(id), Value::Text(tag), ..]) if is_session_table => {
+                    Some(CurrentSession { tag: tag.clone(), id: id.clone() })
+                }
+                _ => None,
+            };
             let last_key = table.last_key(&rows);
             rows.into_iter().for_each(|row| page.add(&table.to_json(row)));
             return Ok(match (session, last_key) {
@@ -194,8 +198,7 @@ impl Hub {
         }
     }
 
-    /// Closes the namespace for an import, which needs a namespace without rows. If `continues`, the namespace must be closed for an
-    /// import, which was interrupted.
+    /// Closes the namespace for an import, which needs a namespace without rows, or `continues` an import that was interrupted.
     pub async fn begin_import(&self, continues: bool) -> Result<(), Error> {
         let _change = self.begin_change()?;
         let closed_for = self.turn().closed_for;
@@ -237,11 +240,8 @@ impl Hub {
             let statements = if table.is_of_access() { &mut access_statements } else { &mut statements };
             statements.push(table.insert(&self.config.namespace, row).map_err(invalid_row)?);
         }
-        let written = match access_statements.is_empty() {
-            true => Ok(()),
-            false => self.write_access(access_statements).await,
-        };
-        match written.and(self.write_statements(statements).await) {
+        let written = write_statements(&self.access, access_statements).await;
+        match written.and(write_statements(&self.db, statements).await) {
             Err(DbError::Refused(why)) if !is_fence_refusal(&why) => {
                 let message = "The rows do not fit: another namespace has an id of them, or they refer to a session that was not imported.";
                 return Err(invalid_row(message.into()));
@@ -256,7 +256,7 @@ impl Hub {
         if self.turn().closed_for != Some(ClosedFor::Import) {
             return Ok(());
         }
-        self.write_statements(namespace_rows::complete_import(&self.config.namespace)).await?;
+        write_statements(&self.db, namespace_rows::complete_import(&self.config.namespace)).await?;
         let mut turn = self.turn();
         self.rt.kv_delete(CLOSED_FOR);
         turn.must_restart = true;
@@ -301,16 +301,6 @@ impl Hub {
             removals::delete_fence(&self.access, &places::access_key(namespace)).await?;
         }
         Ok(None)
-    }
-}
-
-impl CurrentSession {
-    /// Reads the first columns of a row of the sessions.
-    fn of(row: &Row) -> Option<Self> {
-        match row.as_slice() {
-            [Value::Text(id), Value::Text(tag), ..] => Some(Self { tag: tag.clone(), id: id.clone() }),
-            _ => None,
-        }
     }
 }
 

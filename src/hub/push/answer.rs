@@ -66,8 +66,7 @@ impl Hub {
         self.finish_answer(&claims.session, &claims.request, answer).await
     }
 
-    /// Stores that a request was answered, which uses up all tokens of the request that were issued before. Deletes the records of
-    /// requests whose tokens have expired.
+    /// Stores that a request was answered, which uses up its earlier tokens. Deletes the records of requests whose tokens have expired.
     fn record_answer(&self, claims: &AnswerClaims) -> Result<(), Error> {
         let now = self.rt.now();
         for (key, at) in self.rt.kv_list(ANSWERED_REQUESTS) {
@@ -86,8 +85,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Checks that the request was not answered since the token was issued, and is pending with the content that the token is for.
-    /// `stored` is the agent state, if it has pending requests.
+    /// Checks that the request is pending in `stored` with the content of the token, and was not answered since the token was issued.
     fn check_unused(&self, claims: &AnswerClaims, stored: Option<&Json>) -> Result<(), Error> {
         let used_at = self.hub.rt.kv_get(&request_key(claims)).and_then(|at| at.parse().ok());
         if used_at.is_some_and(|at: u64| claims.issued_at <= at) {

@@ -1,15 +1,13 @@
 //! Queueing push notifications.
 
-use crate::hub::Hub;
 use crate::hub::core::config::Config;
 use crate::hub::core::push::delivery::{Delivery, DeliveryOutcome};
 use crate::hub::core::push::queue::{EnqueueResult, PUSH_COOLDOWN_MS};
-use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES, PushState};
+use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::model::agent_state::{self, PendingRequest};
+use crate::model::agent_state::PendingRequest;
 use crate::model::catalog;
-use crate::model::json::Json;
 use crate::model::pending_request::PendingCall;
 use crate::model::session::Session;
 use crate::push::payload::{Call, Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
@@ -25,13 +23,11 @@ impl Turn<'_> {
         let tool = request.as_ref().and_then(PendingCall::tool);
         let arguments = request.as_ref().and_then(PendingCall::arguments);
         let arguments = arguments.filter(|arguments| arguments.get().len() < MAX_PAYLOAD_BYTES);
+        let call = tool.clone().zip(arguments).map(|(tool, arguments)| Call { tool, arguments: arguments.to_owned() });
         let details = Details {
             session: Some(session.title()),
             agent: Some(self.hub.config.agent_label(session)),
-            request: tool
-                .clone()
-                .zip(arguments)
-                .map(|(tool, arguments)| Call { tool, arguments: arguments.to_owned() }),
+            request: call,
             tool,
             detail: request.as_ref().and_then(PendingCall::detail),
             ..Details::default()
@@ -50,9 +46,12 @@ impl Turn<'_> {
         }
         let (kind, session) = (notification.kind, notification.session_id.clone());
         match push.queue.enqueue(notification.clone(), now, is_recorded) {
-            EnqueueResult::InCooldown | EnqueueResult::Full if !is_recorded => {}
-            EnqueueResult::InCooldown => self.hub.log_dropped(push, notification, DeliveryOutcome::CoolingDown),
-            EnqueueResult::Full => self.hub.log_dropped(push, notification, DeliveryOutcome::Overloaded),
+            dropped @ (EnqueueResult::InCooldown | EnqueueResult::Full) => {
+                let is_full = dropped == EnqueueResult::Full;
+                let outcome = if is_full { DeliveryOutcome::Overloaded } else { DeliveryOutcome::CoolingDown };
+                let id = push.queue.next_id(now);
+                push.log.put(&*self.hub.rt, id, &Delivery::new(notification, now, now, is_recorded), outcome);
+            }
             EnqueueResult::Queued { id, replaced } => {
                 for (id, delivery) in replaced {
                     self.hub.rt.kv_delete(&format!("{DELIVERIES}{id}"));
@@ -72,20 +71,6 @@ impl Turn<'_> {
     }
 }
 
-impl Hub {
-    /// Writes a notification that is not queued to the push log.
-    pub(in crate::hub) fn log_dropped(
-        &self,
-        push: &mut PushState,
-        notification: Notification,
-        outcome: DeliveryOutcome,
-    ) {
-        let now = self.rt.now();
-        let id = push.queue.next_id(now);
-        push.log.put(&*self.rt, id, &Delivery::new(notification, now, now, true), outcome);
-    }
-}
-
 impl Config {
     pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
         Notification::ready(&session.id, &session.title(), &self.agent_label(session))
@@ -99,12 +84,6 @@ impl Config {
             || catalog::label(vocabulary, fields.flavor().as_deref().unwrap_or_else(|| vocabulary.default_agent()));
         fields.agent_name().unwrap_or_else(label_of_flavor)
     }
-}
-
-/// Returns the notification for the permission requests that are new in `state`.
-pub(in crate::hub) fn permission_notification(session: &Session, state: Option<&Json>) -> Option<Notification> {
-    let requests = agent_state::new_requests(session.agent_state.json(), state);
-    session.active.then(|| notification_for(session, &requests)).flatten()
 }
 
 /// Returns the notification for the last of the requests, which supersedes the notifications for the other requests.

@@ -1,5 +1,4 @@
-//! Sends queued notifications as a push to each subscriber. A device in use gets a toast first, and gets the push only if its user does
-//! not react.
+//! Sends queued notifications as a push to each subscriber. A device in use gets a toast first, and the push if its user ignores it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,18 +30,6 @@ use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
-/// How long a push service stores a message for a browser that is offline.
-const PUSH_TTL: Duration = Duration::from_secs(24 * 3600);
-
-/// What to do with a notification at the start of a round.
-enum NextStep {
-    /// End the delivery: the notification is no longer needed, or was shown as a toast.
-    Finish(DeliveryOutcome),
-    Send,
-    /// Decide later: the database is unavailable.
-    RetryLater,
-}
-
 /// The key that signs requests to push services, and the key that signs answer tokens.
 struct SendKeys {
     vapid: VapidKeys,
@@ -71,14 +58,11 @@ impl Hub {
 
     /// Runs one round of a delivery: sends the notification to every target that is due.
     async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
-        match self.choose_next_step(&mut delivery).await {
-            NextStep::Finish(outcome) => {
-                // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
-                let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
-                return self.turn().finish(id, delivery, outcome);
-            }
-            NextStep::Send => {}
-            NextStep::RetryLater => return self.retry_round(id, delivery),
+        let Ok(unneeded) = self.update_notification(&mut delivery).await else { return self.retry_round(id, delivery) };
+        if let Some(outcome) = unneeded {
+            // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
+            let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
+            return self.turn().finish(id, delivery, outcome);
         }
         let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
@@ -142,8 +126,7 @@ impl Hub {
         }
     }
 
-    /// Holds back the pushes to devices in use, which get a toast instead. In the first round, other visible web
-    /// clients get the toast, too.
+    /// Holds back the pushes to devices in use, which get a toast instead, in the first round with other visible web clients.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
         let mut turn = self.turn();
         let is_in_use = |target, since| {
@@ -155,21 +138,18 @@ impl Hub {
         }
     }
 
-    /// Decides from the current state whether a notification is sent. A notification of several permission requests is replaced
-    /// by a notification of the requests that are still pending.
-    async fn choose_next_step(self: &Arc<Self>, delivery: &mut Delivery) -> NextStep {
+    /// Replaces a notification of several permission requests by a notification of the requests that are still pending. Returns the
+    /// outcome of the delivery if the notification is no longer needed. Fails if the database is unavailable.
+    async fn update_notification(self: &Arc<Self>, delivery: &mut Delivery) -> Result<Option<DeliveryOutcome>, Error> {
         match self.load_session(&delivery.notification.session_id).await {
-            Ok(()) => {}
-            Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => {
-                return NextStep::Finish(DeliveryOutcome::SessionGone);
-            }
-            Err(_) => return NextStep::RetryLater,
+            Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => return Ok(Some(DeliveryOutcome::SessionGone)),
+            loaded => loaded?,
         }
         let turn = self.turn();
         let notification = &delivery.notification;
         let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
         if session.is_some_and(|session| session.settings.muted) {
-            return NextStep::Finish(DeliveryOutcome::Muted);
+            return Ok(Some(DeliveryOutcome::Muted));
         }
         if let Some(request) = &notification.request_id {
             let ids = notification.superseded.iter().chain([request]);
@@ -177,12 +157,12 @@ impl Hub {
                 let requests = agent_state::find_pending(session.agent_state.json(), ids.map(String::as_str));
                 notification_for(session, &requests)
             });
-            let Some(pending) = pending else { return NextStep::Finish(DeliveryOutcome::Obsolete) };
+            let Some(pending) = pending else { return Ok(Some(DeliveryOutcome::Obsolete)) };
             delivery.notification = pending;
         } else if delivery.is_held_back() && session.is_some_and(|session| session.thinking || !session.active) {
-            return NextStep::Finish(DeliveryOutcome::Obsolete);
+            return Ok(Some(DeliveryOutcome::Obsolete));
         }
-        NextStep::Send
+        Ok(None)
     }
 
     /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.
@@ -206,11 +186,6 @@ impl Hub {
             }
         };
         self.turn().push.slots.release(service);
-        self.report_push(&result, status, &reason);
-        (target, result, Failure { service: service.clone(), status, reason })
-    }
-
-    fn report_push(&self, result: &SendResult, status: Option<u16>, reason: &str) {
         self.telemetry.metrics.count(match result {
             SendResult::Accepted => Counter::PushAccepted,
             SendResult::Gone => Counter::PushGone,
@@ -220,8 +195,9 @@ impl Hub {
         });
         if !matches!(result, SendResult::Accepted | SendResult::Gone) {
             let line = LogLine::new(Level::Warn, "push-failed").number("status", status.unwrap_or(0).into());
-            self.telemetry.log(line.text("reason", reason));
+            self.telemetry.log(line.text("reason", &reason));
         }
+        (target, result, Failure { service: service.clone(), status, reason })
     }
 
     /// Sends a notification to one subscriber. Returns the result, the status if there was a response, and the error text.
@@ -291,7 +267,8 @@ impl Hub {
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
         let message = PushMessage {
             payload,
-            ttl: PUSH_TTL,
+            // How long a push service stores the message for a browser that is offline.
+            ttl: Duration::from_secs(24 * 3600),
             topic: &notification.topic(),
             urgency: notification.urgency(),
             authorization: &authorization.ok_or("The VAPID token could not be signed.")?,

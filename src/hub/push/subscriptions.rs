@@ -7,14 +7,12 @@ use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::push::state::{ASSUMED_EMPTY_KEY, Subscriber};
 use crate::hub::core::storage_keys::REVOKED_DEVICES;
+use crate::hub::write::commit::write_statements;
 use crate::push::endpoint::Endpoint;
 use crate::push::request::{InvalidKey, Keys};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::{self, PushSubscription};
 use crate::store::{DbError, Statement, Value, secrets};
-
-/// The name of the generated private key in the table of secrets.
-const VAPID_SECRET: &str = "VAPID_PRIVATE_KEY";
 
 impl Hub {
     /// Returns the configured key pair, or the key pair in the database. Generates a key pair if there is neither.
@@ -28,7 +26,7 @@ impl Hub {
         // One in 2^32 random numbers is not a valid P-256 key.
         let invalid_key = || Error::Unavailable("The hub could not generate a VAPID key pair. Try again.".into());
         let generated = VapidKeys::from_bytes(&random).ok_or_else(invalid_key)?;
-        let stored = secrets::get_or_insert(&self.access, VAPID_SECRET, &generated.private()).await?;
+        let stored = secrets::get_or_insert(&self.access, "VAPID_PRIVATE_KEY", &generated.private()).await?;
         let malformed = || {
             Error::Unavailable("The VAPID private key in the database is malformed. Set VAPID_PUBLIC_KEY and VAPID_PRIVATE_KEY instead.".into())
         };
@@ -52,13 +50,12 @@ impl Hub {
         if self.load_push_subscribers().await?.iter().any(|known| known.subscription == subscription) {
             return Ok(());
         }
-        // Ends the stored assumption before the write: if the hub stopped right after the write, the assumption would still hold, and the
-        // new subscriber would get no notifications.
+        // Before the write: if the hub stopped right after it, the assumption would hold, and the subscriber would get no notifications.
         self.end_assuming_no_subscribers();
         let max = self.config.push.max_subscriptions;
         let statements = push::upsert(&self.config.namespace, &subscription, credential, self.rt.now(), max);
         self.change_subscriptions(statements.into()).await?;
-        // Ends the assumption again, because a concurrent read may have found no subscribers and stored it.
+        // Again after the write, because a concurrent read may have found no subscribers and stored it.
         self.end_assuming_no_subscribers();
         Ok(())
     }
@@ -80,11 +77,10 @@ impl Hub {
     }
 
     pub(in crate::hub) async fn change_subscriptions(&self, statements: Vec<Statement>) -> Result<(), DbError> {
-        // Invalidate the cache before the commit, so that a read that is in flight does not put the old subscriptions into the cache
-        // during the commit.
+        // Before the commit, so that a read in flight does not put the old subscriptions into the cache during the commit.
         self.turn().push.subscribers.invalidate();
-        let result = self.write_access(statements).await;
-        // Invalidate it again after the commit, because a read that began during the commit may have found the old subscriptions.
+        let result = write_statements(&self.access, statements).await;
+        // Again after the commit, because a read that began during the commit may have found the old subscriptions.
         self.turn().push.subscribers.invalidate();
         result
     }
@@ -114,14 +110,15 @@ impl Hub {
         }
     }
 
-    /// Returns the subscriptions of devices, and of tokens whose access secret is still valid. Other subscriptions are skipped, not
-    /// deleted: for minutes after a deployment, an object may still have the earlier settings, and would delete the subscriptions of
-    /// the new secret.
+    /// Returns the subscriptions of devices, and of tokens whose access secret is still valid. Others are skipped, not deleted: for
+    /// minutes after a deployment, an object may have the earlier settings, and would delete the subscriptions of the new secret.
     async fn retain_valid(&self, mut read: Vec<PushSubscription>) -> Result<Vec<PushSubscription>, DbError> {
         let (namespace, tokens) = (&self.config.namespace, &self.config.tokens);
+        // An earlier version stored no secret.
+        let lacks_secret = |s: &PushSubscription| s.token_device.is_none() && s.secret.is_none();
         if read.iter().any(lacks_secret) {
             let SecretId(oldest) = tokens.oldest_secret();
-            self.write_access(vec![push::set_missing_secret(namespace, oldest)]).await?;
+            write_statements(&self.access, vec![push::set_missing_secret(namespace, oldest)]).await?;
             read.iter_mut().filter(|s| lacks_secret(s)).for_each(|s| s.secret = Some(oldest.clone()));
         }
         read.retain(|s| s.token_device.is_some() || s.secret.as_ref().is_some_and(|id| tokens.accepts_secret(id)));
@@ -138,9 +135,4 @@ impl Hub {
             self.rt.kv_delete(ASSUMED_EMPTY_KEY);
         }
     }
-}
-
-/// Whether an earlier version wrote the subscription, without the access secret of the token.
-fn lacks_secret(subscription: &PushSubscription) -> bool {
-    subscription.token_device.is_none() && subscription.secret.is_none()
 }

@@ -1,5 +1,5 @@
-//! Changing a session. Every change of what clients see goes through [`State::change_session`], which writes and publishes the
-//! difference (PROTOCOL-EVENTS.md "Events for web clients").
+//! Changing a session, and making it inactive. Every change of what clients see goes through [`State::change_session`], which writes
+//! and publishes the difference (PROTOCOL-EVENTS.md "Events for web clients").
 
 use serde::Serialize;
 
@@ -7,9 +7,13 @@ use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
 use crate::hub::core::state::State;
+use crate::hub::core::storage_keys::{KEPT_REQUESTS, REACTIVATION};
+use crate::hub::turn::Turn;
 use crate::hub::write::large::without_large;
+use crate::model::agent_state::count_pending;
 use crate::model::event::Event;
 use crate::model::json::Json;
+use crate::model::owner::Owner;
 use crate::model::session::{ControlMode, Session};
 use crate::model::settings::{ChangedSettings, Settings};
 use crate::store::write_queue::SessionColumns;
@@ -91,9 +95,8 @@ impl<'a> Changes<'a> {
     /// Returns the difference between two states of a session. `state` has the agent state if it changed, because clients get only
     /// the completed requests that changed. A message is no difference, because it has an event of its own.
     fn between(before: &'a Session, after: &'a Session, state: Self) -> Self {
-        let presence_of = |s: &Session| (s.active, s.thinking, s.mode);
-        let modes_of = |s: &'a Session| (&s.permission_mode, &s.model_mode);
-        let is_presence_changed = presence_of(before) != presence_of(after) || modes_of(before) != modes_of(after);
+        let presence_of = |s: &'a Session| (s.active, s.thinking, s.mode, &s.permission_mode, &s.model_mode);
+        let is_presence_changed = presence_of(before) != presence_of(after);
         let is_state_changed = before.agent_state_version != after.agent_state_version;
         let todos = after.todos.as_ref().filter(|todos| before.todos.as_ref() != Some(todos));
         let has_new_time = is_state_changed || todos.is_some() || before.updated_at != after.updated_at;
@@ -157,8 +160,7 @@ impl State {
         self.change_entry(id, Changes::default(), |entry, _| change(&mut entry.session))
     }
 
-    /// Changes a session and its data in other tables, like [`change_session`](Self::change_session). `state` has the agent state for
-    /// the event, if it changes.
+    /// Changes a session and its data in other tables, like [`State::change_session`]. `state` has the agent state, if it changes.
     pub fn change_entry<T>(
         &mut self,
         id: &str,
@@ -196,5 +198,72 @@ impl State {
         self.write_queue.queue_session(&session.id, SessionColumns::All);
         self.write_queue.on_commit(Effect::Publish(event));
         self.cache.insert_created(session, self.write_queue.queued_images());
+    }
+
+    pub fn is_active(&self, id: &str) -> bool {
+        self.cache.entry(id).is_some_and(|entry| entry.session.active)
+    }
+
+    /// Whether a connected CLI is expected to report an inactive session alive: the session is not archived, and a socket serves it.
+    pub fn expects_report(&self, session: &str, now: u64) -> bool {
+        let is_inactive =
+            |entry: &CachedSession| !entry.session.active && !entry.session.metadata_fields().is_archived();
+        self.cache.entry(session).is_some_and(is_inactive)
+            && self.is_served(&Owner::Session(session.to_owned()), None, now)
+    }
+
+    /// Returns the error for an operation that needs an active session. `disconnected`: the error if no CLI is connected.
+    pub fn inactive_error(&self, session: &str, disconnected: Error) -> Error {
+        if self.connections.clis_of_session(session).is_empty() { disconnected } else { Error::CliNotAlive }
+    }
+}
+
+impl Turn<'_> {
+    /// Makes a session inactive. `has_ended`: whether the session has ended, rather than lost its connection.
+    pub fn deactivate(&mut self, id: &str, has_ended: bool) -> Result<(), Error> {
+        let (owner, now) = (Owner::Session(id.to_owned()), self.hub.rt.now());
+        self.state.change_session(id, |s| {
+            s.ended_at = s.ended_at.or(has_ended.then_some(now));
+            if s.active || s.thinking {
+                s.thinking_at = if s.thinking { now } else { s.thinking_at };
+                (s.active, s.thinking, s.updated_at, s.activity, s.activity_at) = (false, false, now, None, None);
+                s.disconnected = false;
+            }
+        })?;
+        self.state.liveness.stop(&owner);
+        // Queued even if the session is inactive in memory, because an earlier change to inactive may not be durable yet.
+        self.state.write_queue.on_commit(Effect::BecameInactive(owner));
+        Ok(())
+    }
+
+    /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
+    /// active; if it was, the caller must call `Hub::cancel_archived`.
+    pub fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
+        let must_end = session.active && session.metadata_fields().is_archived();
+        if must_end {
+            self.deactivate(id, true)?;
+            // The alarm cancels the pending requests if the object ends before `Hub::cancel_archived`.
+            self.start_request_retention(id)?;
+        }
+        Ok(must_end)
+    }
+
+    /// Sets the time at which the pending requests of a session are canceled, unless the session is active or has none.
+    pub fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
+        let session = &self.state.cache.require_entry(id)?.session;
+        if !session.active && count_pending(session.agent_state.json()) > 0 {
+            let until = self.state.kept_requests.keep(id, self.hub.rt.now());
+            self.hub.rt.kv_put(&format!("{KEPT_REQUESTS}{id}"), &until.to_string());
+            self.request_alarm(Some(until));
+        }
+        Ok(())
+    }
+
+    /// Ends the expectation of a reactivation, because the session is active, has ended, or was deleted.
+    pub fn clear_reactivation(&mut self, id: &str) {
+        if self.state.in_flight.clear_reactivation(id) {
+            self.hub.rt.kv_delete(&format!("{REACTIVATION}{id}"));
+        }
     }
 }

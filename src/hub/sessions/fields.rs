@@ -10,7 +10,7 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
 use crate::hub::core::sessions::completed_requests::CompletedRequests;
 use crate::hub::core::state::State;
-use crate::hub::push::notify::permission_notification;
+use crate::hub::push::notify::notification_for;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::turn::Turn;
 use crate::limits::{MAX_COMPLETED_REQUEST_BYTES, MAX_CONTENT_BYTES, MAX_INLINE_BYTES, MAX_REQUEST_BYTES};
@@ -55,7 +55,7 @@ impl Turn<'_> {
         Ok(version)
     }
 
-    /// Queues the update for the session's CLIs. `value` is the current metadata. Returns the version of the metadata.
+    /// Queues the update of the metadata, which are `value`, for the session's CLIs. Returns their version.
     pub(super) fn queue_metadata_update(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let version = self.state.cache.require_entry(id)?.session.metadata_version;
         let field = VersionedField::Metadata;
@@ -83,9 +83,10 @@ impl Turn<'_> {
         };
         let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
             let (s, new) = (&mut entry.session, parts.without_completed);
-            // Only a CLI can request a permission, so only a CLI's change causes a notification. A change by the hub completes or cancels
-            // requests.
-            let notification = from.and_then(|_| permission_notification(s, new.as_ref()));
+            // Only a CLI's change can request a permission. A change by the hub completes or cancels requests.
+            let may_notify = from.is_some() && s.active;
+            let new_requests = || agent_state::new_requests(s.agent_state.json(), new.as_ref());
+            let notification = may_notify.then(new_requests).and_then(|requests| notification_for(s, &requests));
             (s.agent_state_version, s.updated_at) = (s.agent_state_version + 1, now);
             s.request_times = agent_state::request_times(new.as_ref(), s.request_times.as_ref(), now);
             let version = s.agent_state_version;
@@ -94,17 +95,16 @@ impl Turn<'_> {
         };
         let (version, notification) = self.state.change_entry(id, changes, change)?;
         self.queue_update(Owner::Session(id.to_owned()), from, VersionedField::AgentState, version, text);
-        notification
-            .into_iter()
-            .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
+        if let Some(notification) = notification {
+            self.state.write_queue.on_commit(Effect::Notify(notification));
+        }
         self.start_request_retention(id)?;
         Ok(version)
     }
 }
 
 impl State {
-    /// Returns copies of the received completed requests that are to be added. If the session's completed requests are not loaded,
-    /// every received request counts as new.
+    /// Returns copies of the received completed requests that are to be added: all, if those of the session are not loaded.
     pub fn select_completed_requests(
         &mut self,
         session: &str,
@@ -165,19 +165,12 @@ impl State {
 /// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
-    received
-        .without_completed
-        .iter()
-        .try_for_each(|without_completed| check_size("agentState", without_completed, MAX_CONTENT_BYTES))?;
-    check_pending_sizes(received.without_completed.as_ref())?;
-    Ok(received)
-}
-
-fn check_pending_sizes(without_completed: Option<&Json>) -> Result<(), Error> {
-    if !is_large_state(without_completed) {
-        return Ok(());
-    }
-    let sizes = agent_state::pending_request_sizes(without_completed);
+    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(Some(state)))
+    else {
+        return Ok(received);
+    };
+    check_size("agentState", without_completed, MAX_CONTENT_BYTES)?;
+    let sizes = agent_state::pending_request_sizes(Some(without_completed));
     if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
         let what = "A permission request in `agentState.requests`".to_owned();
         return Err(Error::TooLarge { what, limit: MAX_REQUEST_BYTES, remedy: "Shorten its `arguments`." });
@@ -187,7 +180,7 @@ fn check_pending_sizes(without_completed: Option<&Json>) -> Result<(), Error> {
         let remedy = "Wait for answers before you add requests.";
         return Err(Error::TooLarge { what, limit: MAX_PENDING_BYTES, remedy });
     }
-    Ok(())
+    Ok(received)
 }
 
 /// Returns the text of an agent state with these completed requests.
@@ -195,7 +188,7 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
     without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> TextParts {
-    match without_completed.filter(|without_completed| VersionedField::AgentState.is_large(without_completed)) {
+    match without_completed.filter(|state| is_large_state(Some(state))) {
         Some(without_completed) => match agent_state::completed_to_json(completed) {
             Some(completed) => {
                 TextParts::queued_object_with(without_completed.clone(), agent_state::COMPLETED_REQUESTS, &completed)
@@ -210,7 +203,7 @@ pub(in crate::hub) fn is_large_state(without_completed: Option<&Json>) -> bool {
     without_completed.is_some_and(|without_completed| VersionedField::AgentState.is_large(without_completed))
 }
 
-pub(in crate::hub) fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
+fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {
     completed.iter().map(|(id, entry)| (id.as_str(), entry.raw()))
 }
 

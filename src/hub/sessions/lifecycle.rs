@@ -4,8 +4,6 @@
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
@@ -21,20 +19,13 @@ use crate::model::session::ControlMode;
 /// The longest reason of an abort or archive, in Unicode code points.
 const MAX_REASON_CHARS: usize = 1_000;
 
-const ABORT_REASON: &str = "Aborted by user";
-const ARCHIVE_REASON: &str = "Archived by user";
-
-/// The CLI's error code for a message that is no longer queued.
-const NOT_QUEUED: &str = "not_queued";
-
 impl Hub {
-    /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps the
-    /// session active.
+    /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps it active.
     pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
         let reports = self.turn().liveness.reports;
-        let params = Json::object(&[("reason", Json::of(reason.unwrap_or(ABORT_REASON)))]);
+        let params = Json::object(&[("reason", Json::of(reason.unwrap_or("Aborted by user")))]);
         self.call_without_result(id, Method::Abort, &params).await?;
         self.end_session(id, EndCause::Aborted { reports }).await?;
         self.flush().await
@@ -53,11 +44,12 @@ impl Hub {
         self.load_session(id).await?;
         // A session is archived even if its CLI does not answer.
         let owner = Owner::Session(id.to_owned());
-        let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| "{}".into()).await;
+        let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| Json::object(&[])).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(id, load::metadata, |turn, metadata| {
-                let metadata = with_archived_fields(metadata.as_ref(), reason.unwrap_or(ARCHIVE_REASON), self.rt.now());
+                let reason = reason.unwrap_or("Archived by user");
+                let metadata = with_archived_fields(metadata.as_ref(), reason, self.rt.now());
                 turn.set_metadata(id, metadata, None)?;
                 turn.clear_reactivation(id);
                 turn.deactivate_if_archived(id)
@@ -95,34 +87,28 @@ impl Hub {
     /// Loads a session, and fails unless it is active.
     pub(in crate::hub) async fn require_active(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         self.load_session(id).await?;
-        if self.is_active(id) { Ok(()) } else { Err(self.turn().inactive_error(id, Error::SessionInactive)) }
-    }
-
-    pub(in crate::hub) fn is_active(&self, id: &str) -> bool {
-        self.turn().cache.entry(id).is_some_and(|entry| entry.session.active)
+        let turn = self.turn();
+        if turn.is_active(id) { Ok(()) } else { Err(turn.inactive_error(id, Error::SessionInactive)) }
     }
 
     /// Sends a command to the CLI of an active session.
     pub async fn command_queue(self: &Arc<Self>, id: &str, command: &Json) -> Result<(), Error> {
-        #[derive(Deserialize)]
-        struct Refusal {
-            code: Option<String>,
-        }
         self.require_active(id).await?;
-        let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command.text()).await {
+        let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command).await {
             Err(RpcError::InvalidResult(reason)) => return Err(Error::CliRefused(reason)),
             answer => answer?,
         };
         let Some(reason) = rejection_reason(&answer) else { return Ok(()) };
-        let code = serde_json::from_str::<Refusal>(&answer).ok().and_then(|refusal| refusal.code);
-        Err(if code.as_deref() == Some(NOT_QUEUED) { Error::NotQueued } else { Error::CliRefused(reason) })
+        let answer = JsonObject::parse(&answer).unwrap_or_default();
+        let code = answer.get("code").and_then(|code| serde_json::from_str::<String>(code.get()).ok());
+        Err(if code.as_deref() == Some("not_queued") { Error::NotQueued } else { Error::CliRefused(reason) })
     }
 
     /// Sets an option of an active session's agent. The error of a refusal has the agent's reason.
     pub async fn set_option(self: &Arc<Self>, id: &str, option: &str, value: &Json) -> Result<(), Error> {
         self.require_active(id).await?;
         let params = Json::object(&[("id", Json::of(option)), ("value", value.clone())]);
-        let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, params.text()).await;
+        let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, &params).await;
         let answer = answer.map_err(|error| Error::OptionNotApplied(error.to_string()))?;
         rejection_reason(&answer).map_or(Ok(()), |reason| Err(Error::OptionNotApplied(reason)))
     }
@@ -141,7 +127,7 @@ fn with_archived_fields(metadata: Option<&Json>, reason: &str, now: u64) -> Json
         ("archivedBy", Json::of("web")),
         ("archiveReason", Json::of(reason)),
     ];
-    let mut object = metadata.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let mut object = JsonObject::of(metadata);
     for (name, value) in &fields {
         object.set(name, value.raw());
     }

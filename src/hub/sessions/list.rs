@@ -19,7 +19,6 @@ use crate::store::summaries::{self, Selection, Summaries};
 /// share of memory. The SQL in `store::summaries` repeats the number.
 const LIST_READ_BYTES: usize = 500_000;
 
-/// A request for a page.
 #[derive(Clone, Copy)]
 pub enum Page<'a> {
     Sessions(&'a ListRequest),
@@ -93,13 +92,10 @@ impl Turn<'_> {
         for mut fields in read.fields {
             if fields.active && self.state.cache.entry(&fields.id).is_none() {
                 let owner = Owner::Session(fields.id.clone());
-                fields.active_at = fields.active_at.max(self.state.liveness.active_at(&owner));
-                fields.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
-                self.start_deadline_if_missing(owner);
+                (fields.active_at, fields.disconnected) = self.restore_liveness(owner, fields.active_at);
             }
             let summary = SessionSummary::of(&fields);
-            // If the session was evicted during the read, the summary may be stale. Memory has a newer one, unless the session was
-            // deleted.
+            // After an eviction during the read, the summary may be stale. Memory has a newer one, unless the session was deleted.
             if let Some(read) = self.state.cache.evictions.redeem(ticket, Key::Id(&fields.id)) {
                 self.state.cache.insert_summary(read, fields.id, summary);
             }

@@ -59,27 +59,15 @@ impl RelatedRows {
     }
 }
 
-pub(in crate::hub) struct FieldValue<'a> {
-    pub stored: &'a InlineOrLarge,
-    pub version: u64,
+pub(in crate::hub) fn metadata(session: &Session) -> &InlineOrLarge {
+    &session.metadata
 }
 
-pub(in crate::hub) type GetField = fn(&Session) -> FieldValue<'_>;
-
-pub(in crate::hub) fn metadata(s: &Session) -> FieldValue<'_> {
-    FieldValue { stored: &s.metadata, version: s.metadata_version }
-}
-
-/// Returns the agent state without the completed requests.
-pub(in crate::hub) fn agent_state(s: &Session) -> FieldValue<'_> {
-    FieldValue { stored: &s.agent_state, version: s.agent_state_version }
-}
-
-/// Returns the agent state like [`agent_state()`]; null if no request is pending, so that a large state is not read in vain.
-pub(in crate::hub) fn state_if_pending(s: &Session) -> FieldValue<'_> {
-    match agent_state::count_pending(s.agent_state.json()) {
-        0 => FieldValue { stored: &InlineOrLarge::Null, version: s.agent_state_version },
-        _ => agent_state(s),
+/// Returns the agent state without completed requests; null if no request is pending, so that a large state is not read in vain.
+pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
+    match agent_state::count_pending(session.agent_state.json()) {
+        0 => &InlineOrLarge::Null,
+        _ => &session.agent_state,
     }
 }
 
@@ -126,8 +114,7 @@ impl Hub {
                 let read = async move {
                     match related {
                         RelatedRows::None => self.look_up(statements).await,
-                        // In a batch of its own, because local ids may have 1.5 MB, and completed requests 10 MB: with other
-                        // lookups, the result could be too large.
+                        // In a batch of its own: with other lookups, 1.5 MB of local ids or 10 MB of requests could be too large.
                         _ => self.db.batch(&mut statements).await,
                     }
                 };
@@ -196,40 +183,29 @@ impl Hub {
         }
     }
 
-    /// Loads a session with everything that clients see.
-    pub(in crate::hub) async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.load_session_with(id, RelatedRows::Shown).await?;
-        self.load_completed(id).await?;
-        if self.search_todos_once(id).await? {
-            // The session may have been evicted during the search.
-            self.load_completed(id).await?;
-        }
-        Ok(())
-    }
-
     /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
-    /// written before the hub supported todos. Returns whether the messages were searched.
-    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<bool, Error> {
+    /// written before the hub supported todos.
+    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let needs_search =
             self.turn().cache.entry(id).is_some_and(|entry| {
                 !entry.has_searched_todos && entry.session.todos.is_none() && entry.session.seq > 0
             });
         if !needs_search {
-            return Ok(false);
+            return Ok(());
         }
         let todos = self.search_todos(id).await?;
         self.load_session(id).await?;
         {
             let mut turn = self.turn();
-            let Some(entry) = turn.cache.entry_mut_without_before_image(id) else { return Ok(true) };
+            let Some(entry) = turn.cache.entry_mut_without_before_image(id) else { return Ok(()) };
             entry.has_searched_todos = true;
-            let Some(todos) = todos else { return Ok(true) };
+            let Some(todos) = todos else { return Ok(()) };
             turn.change_session(id, |session| {
                 session.todos.get_or_insert(todos);
             })?;
         }
         self.start_commit();
-        Ok(true)
+        Ok(())
     }
 
     /// Returns the newest todo list in the messages of a session.
@@ -275,21 +251,21 @@ impl Hub {
     pub(in crate::hub) async fn with_field<T>(
         self: &Arc<Self>,
         id: &str,
-        field: GetField,
+        field: impl Fn(&Session) -> &InlineOrLarge,
         mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
     ) -> Result<T, Error> {
         loop {
             self.load_session(id).await?;
             let large = {
                 let mut turn = self.turn();
-                match field(&turn.cache.require_entry(id)?.session).stored.clone() {
+                match field(&turn.cache.require_entry(id)?.session).clone() {
                     InlineOrLarge::Large { large, .. } => large,
                     value => return change(&mut turn, value.json().cloned()),
                 }
             };
             let value = self.read_durable_value(id, &large).await?;
             let mut turn = self.turn();
-            let is_current = |entry: &CachedSession| field(&entry.session).stored.large() == Some(&large);
+            let is_current = |entry: &CachedSession| field(&entry.session).large() == Some(&large);
             if !turn.in_flight.is_locked(id) && turn.cache.entry(id).is_some_and(is_current) {
                 return change(&mut turn, Some(value.ok_or_else(incomplete_value)?));
             }
@@ -306,7 +282,11 @@ impl Hub {
             if let Some(text) = changed.await? {
                 return Ok(text);
             }
-            self.load_shown(id).await?;
+            self.load_session_with(id, RelatedRows::Shown).await?;
+            self.load_completed(id).await?;
+            self.search_todos_once(id).await?;
+            // The session may have been evicted during the search.
+            self.load_completed(id).await?;
             let (segments, is_changed) = {
                 let turn = self.turn();
                 (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
@@ -323,9 +303,7 @@ impl Turn<'_> {
     pub(super) fn insert_loaded(&mut self, read: &CurrentRead, mut session: Session) {
         if session.active {
             let owner = Owner::Session(session.id.clone());
-            session.active_at = session.active_at.max(self.state.liveness.active_at(&owner));
-            session.disconnected = self.state.liveness.is_disconnected(&owner, self.hub.rt.now());
-            self.start_deadline_if_missing(owner);
+            (session.active_at, session.disconnected) = self.restore_liveness(owner, session.active_at);
         }
         self.state.cache.insert_loaded(read, session);
         self.state.evict_sessions();

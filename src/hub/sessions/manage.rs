@@ -1,5 +1,6 @@
 //! Creating, renaming and deleting sessions. A deleted session disappears immediately. A sweep deletes its messages and completed
-//! requests, one batch at each alarm: a statement that deletes hundreds of thousands of rows could reset the database.
+//! requests, one batch at each alarm: a statement that deletes hundreds of thousands of rows could reset the database. Once a day, a
+//! run deletes old data in the same way: archived sessions that have not changed for a long time, and old messages.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, check_field, check_size};
 use crate::hub::core::state::State;
-use crate::hub::core::storage_keys::SWEEP;
+use crate::hub::core::storage_keys::{RETENTION, SWEEP};
 use crate::hub::sessions::fields::split_agent_state;
 use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
@@ -20,13 +21,15 @@ use crate::model::json::Json;
 use crate::model::large::VersionedField;
 use crate::model::session::{Session, fit_metadata, with_name};
 use crate::model::settings::Settings;
-use crate::store::removals;
+use crate::store::{removals, retention};
 
 /// The longest tag, in bytes. CLIs use paths as tags; this is the longest path on Linux.
 const MAX_TAG_BYTES: usize = 4096;
 
-/// The pause after a batch of a sweep, as a multiple of the duration of the batch, so that requests have priority.
-const SWEEP_PAUSE_FACTOR: u64 = 4;
+/// The pause after a batch that deletes rows, as a multiple of the duration of the batch, so that requests have priority.
+const PAUSE_FACTOR: u64 = 4;
+/// The time between two runs that delete old data, in milliseconds.
+const RETENTION_INTERVAL_MS: u64 = 86_400_000;
 
 /// The request of a CLI for a session (`POST /cli/sessions`).
 #[derive(Deserialize)]
@@ -57,7 +60,7 @@ impl Hub {
                 let existing = turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone());
                 if existing.is_some() || turn.check_session_quotas()? {
                     break match existing {
-                        Some(id) => turn.reopen_if_archived(&id, &metadata)?,
+                        Some(id) => turn.reopen_if_archived(id, &metadata)?,
                         None => turn.create_session(new, metadata, &agent_state)?,
                     };
                 }
@@ -113,30 +116,15 @@ impl Hub {
     }
 
     /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](Self::sweep) deletes its messages later.
-    pub async fn delete_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
-        self.delete_session_if(id, |_, _| true).await
-    }
-
-    /// Deletes a session that is still archived, not pinned, without a change since `cutoff`, and not being resumed.
-    pub(super) async fn delete_archived_session(self: &Arc<Self>, id: &str, cutoff: u64) -> Result<(), Error> {
-        let is_old = |turn: &Turn<'_>, session: &Session| {
-            let is_idle = !turn.in_flight.has_any(id);
-            is_idle
-                && !session.settings.pinned
-                && session.updated_at < cutoff
-                && session.metadata_fields().is_archived()
-        };
-        self.delete_session_if(id, is_old).await
-    }
-
-    async fn delete_session_if(
-        self: &Arc<Self>,
-        id: &str,
-        is_deletable: impl FnOnce(&Turn<'_>, &Session) -> bool,
-    ) -> Result<(), Error> {
+    /// With `cutoff`, keeps a session that is not archived, is pinned or being resumed, or has changed since the cutoff.
+    pub async fn delete_session(self: &Arc<Self>, id: &str, cutoff: Option<u64>) -> Result<(), Error> {
         self.with_session(id, |turn| {
             let session = &turn.cache.require_entry(id)?.session;
-            if !is_deletable(turn, session) {
+            let is_kept = |cutoff| {
+                let is_in_use = session.settings.pinned || turn.in_flight.has_any(id);
+                is_in_use || session.updated_at >= cutoff || !session.metadata_fields().is_archived()
+            };
+            if cutoff.is_some_and(is_kept) {
                 return Ok(());
             }
             if session.active {
@@ -162,8 +150,7 @@ impl Hub {
 
     /// Deletes a batch, and schedules the next one.
     pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
-        // Write the queued deletion of the session first. If this write fails, the session still exists, and the sweep does not
-        // delete its messages.
+        // Writes the queued deletion of the session first. If this fails, the session still exists, and keeps its messages.
         let _ = self.flush().await;
         let started_at = self.rt.now();
         let has_more = removals::sweep(&self.db, &self.config.namespace).await;
@@ -171,25 +158,73 @@ impl Hub {
         let mut turn = self.turn();
         let was_requested_again = turn.sweep.end_batch();
         match has_more {
-            Ok(true) => turn.schedule_batch(BACKGROUND_RETRY_MS.min(took_ms * SWEEP_PAUSE_FACTOR)),
+            Ok(true) => turn.schedule_batch(BACKGROUND_RETRY_MS.min(took_ms * PAUSE_FACTOR)),
             Err(_) => turn.schedule_batch(BACKGROUND_RETRY_MS),
             // Another session was deleted during the batch.
             Ok(false) if was_requested_again => turn.schedule_batch(0),
             Ok(false) => self.rt.kv_delete(SWEEP),
         }
     }
+
+    /// Deletes a batch, and schedules the next one. A run that is interrupted begins again.
+    pub(in crate::hub) async fn delete_old_data(self: &Arc<Self>) {
+        let started_at = self.rt.now();
+        let result = self.delete_old_batch(started_at).await;
+        let now = self.rt.now();
+        let next_at = match result {
+            Ok(true) => now + BACKGROUND_RETRY_MS.min((now - started_at) * PAUSE_FACTOR),
+            Ok(false) => {
+                let next_at = now + RETENTION_INTERVAL_MS;
+                self.turn().retention.searched_tag = Some(String::new());
+                self.rt.kv_put(RETENTION, &next_at.to_string());
+                next_at
+            }
+            Err(_) => now + BACKGROUND_RETRY_MS,
+        };
+        let mut turn = self.turn();
+        turn.retention.due_at = Some(next_at);
+        turn.request_alarm(Some(next_at));
+    }
+
+    /// Deletes a batch. Returns whether the run must continue.
+    async fn delete_old_batch(self: &Arc<Self>, now: u64) -> Result<bool, Error> {
+        let quotas = &self.config.quotas;
+        let searched_tag = self.turn().retention.searched_tag.clone();
+        if let Some((after, age)) = searched_tag.zip(quotas.archived_session_retention_ms) {
+            let cutoff = now.saturating_sub(age);
+            let found = retention::find_archived(&self.db, &self.config.namespace, &after, cutoff).await?;
+            for (_, id) in &found {
+                match self.delete_session(id, Some(cutoff)).await {
+                    // A client has deleted the session, or its CLI has opened it again.
+                    Ok(()) | Err(Error::NotFound(_) | Error::SessionActive) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let is_complete = found.len() < retention::ARCHIVED_AT_ONCE;
+            let last = found.into_iter().next_back().map(|(tag, _)| tag);
+            self.turn().retention.searched_tag = last.filter(|_| !is_complete);
+            return Ok(true);
+        }
+        let Some(age) = quotas.message_retention_ms else { return Ok(false) };
+        let cutoff = now.saturating_sub(age);
+        // Writes the queued changes first, because the deletion selects its rows in the database.
+        self.flush().await?;
+        let is_deleted = retention::delete_expired(&self.db, &self.config.namespace, cutoff).await?;
+        if is_deleted {
+            self.recount_stored_bytes();
+        }
+        Ok(is_deleted)
+    }
 }
 
 impl Turn<'_> {
-    /// Reopens an archived session: replaces its metadata with the CLI's, but keeps its name. Does nothing if the session is not
-    /// archived. Returns the id.
-    fn reopen_if_archived(&mut self, id: &str, metadata: &Json) -> Result<String, Error> {
-        let entry = self.state.cache.require_entry(id)?;
-        if entry.session.metadata_fields().is_archived() {
-            let metadata = entry.session.metadata_keeping_name(metadata);
-            self.set_metadata(id, metadata, None)?;
+    /// Reopens a session if it is archived: replaces its metadata with the CLI's, but keeps its name. Returns the id.
+    fn reopen_if_archived(&mut self, id: String, metadata: &Json) -> Result<String, Error> {
+        let session = &self.state.cache.require_entry(&id)?.session;
+        if session.metadata_fields().is_archived() {
+            self.set_metadata(&id, session.metadata_keeping_name(metadata), None)?;
         }
-        Ok(id.to_owned())
+        Ok(id)
     }
 
     fn create_session(

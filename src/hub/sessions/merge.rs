@@ -14,12 +14,13 @@ use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::{self, RelatedRows};
 use crate::hub::turn::Turn;
+use crate::hub::write::commit::write_statements;
 use crate::hub::write::large::incomplete_value;
 use crate::log::{Level, LogLine};
 use crate::memory_budget::Reservation;
 use crate::model::event::Event;
 use crate::model::json::{Json, JsonObject, parse_whole};
-use crate::model::large::{InlineOrLarge, LargeRef, VersionedField};
+use crate::model::large::{InlineOrLarge, VersionedField};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
@@ -34,7 +35,15 @@ impl Hub {
             Err(Error::NotFound(_)) => return Ok(()),
             canceled => canceled?,
         }
-        let memory = self.reserve_for_metadata(new).await?;
+        self.load_session(new).await?;
+        let bytes = {
+            let turn = self.turn();
+            let large = turn.cache.entry(new).and_then(|entry| entry.session.metadata.large());
+            large.map_or(0, |large| large.bytes)
+        };
+        // Memory for large metadata. Reserved before the merge locks the write queue: a task that frees memory may wait for the write
+        // queue, so waiting for memory under the lock could deadlock.
+        let memory = self.wait_for_memory(bytes).await?;
         for id in [old, new] {
             self.turn().in_flight.lock(id);
         }
@@ -47,18 +56,6 @@ impl Hub {
         merged
     }
 
-    /// Reserves memory for the metadata of `new` if the metadata is large. Call this before the merge locks the write queue: a task
-    /// that frees memory may wait for the write queue, so waiting for memory under the lock could deadlock.
-    async fn reserve_for_metadata(self: &Arc<Self>, id: &str) -> Result<Reservation, Error> {
-        self.load_session(id).await?;
-        let bytes = {
-            let turn = self.turn();
-            let large = turn.cache.entry(id).and_then(|entry| entry.session.metadata.large());
-            large.map_or(0, |large| large.bytes)
-        };
-        self.wait_for_memory(bytes).await
-    }
-
     async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
             match self.load_session_during_merge(old, RelatedRows::None).await {
@@ -69,21 +66,15 @@ impl Hub {
             }
             self.load_session_during_merge(new, RelatedRows::None).await?;
             self.lock_write_queue().await;
-            let sessions = {
-                let turn = self.turn();
-                let session = |id| turn.cache.entry(id).map(|entry| entry.session.clone());
-                session(old).zip(session(new))
-            };
-            let merged = match sessions {
-                Some((old, new)) => Some(self.write_merge(&old, new, &mut memory).await),
-                // The flush before the lock failed, and the cache was cleared.
-                None => None,
-            };
-            self.turn().write_queue.unlock();
-            match merged {
-                Some(merged) => return merged,
-                None => self.start_commit(),
+            let session = |id| self.turn().cache.entry(id).map(|entry| entry.session.clone());
+            if let Some((old, new)) = session(old).zip(session(new)) {
+                let merged = self.write_merge(&old, new, &mut memory).await;
+                self.turn().write_queue.unlock();
+                return merged;
             }
+            // The flush before the lock failed, and the cache was cleared.
+            self.turn().write_queue.unlock();
+            self.start_commit();
         }
     }
 
@@ -91,8 +82,7 @@ impl Hub {
     async fn lock_write_queue(self: &Arc<Self>) {
         loop {
             let locked = {
-                let mut turn = self.turn();
-                let State { write_queue, cache, .. } = &mut *turn;
+                let State { write_queue, cache, .. } = &mut *self.turn();
                 write_queue.lock(&self.config.namespace, cache)
             };
             self.start_commit();
@@ -117,18 +107,24 @@ impl Hub {
             return Ok(());
         };
         let metadata = match new.metadata.large() {
-            Some(large) => Some(self.read_large_metadata(&new_id, large, memory).await?),
+            Some(large) => {
+                // The metadata may have changed before the session was locked.
+                if large.bytes > memory.bytes() {
+                    *memory = self.reserve_memory(large.bytes)?;
+                }
+                Some(self.read_reserved_value(&new_id, large).await?.ok_or_else(incomplete_value)?)
+            }
             None => new.metadata.json().cloned(),
         };
         let metadata = merge_metadata(old, metadata.as_ref());
         let (new, large) = self.with_old_fields(old, new, metadata.clone());
         for statements in values::write_parts(namespace, large.as_slice()) {
-            self.write_statements(statements).await?;
+            write_statements(&self.db, statements).await?;
         }
         let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
         // Events before the merge contain outdated seqs, so clients must not resume from them.
         let event_numbers = self.log_gap(&mut batch).await?;
-        let committed = self.write_statements(batch).await;
+        let committed = write_statements(&self.db, batch).await;
         let may_have_committed = committed.as_ref().err().is_none_or(DbError::is_outcome_unknown);
         let ticket = self.turn().cache.evictions.take_ticket();
         let merged = match committed {
@@ -150,8 +146,7 @@ impl Hub {
         }
     }
 
-    /// Adds a gap to the event log in a batch that makes earlier events useless. Returns the number for an event of the batch, and the
-    /// last number of the gap.
+    /// Adds a gap to the event log in a batch. Returns the number for an event of the batch, and the last number of the gap.
     async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
         self.publish_missed_events().await?;
         let events = &mut self.turn().events;
@@ -161,16 +156,7 @@ impl Hub {
         Ok((numbers.start, numbers.end - 1))
     }
 
-    async fn read_large_metadata(&self, id: &str, large: &LargeRef, memory: &mut Reservation) -> Result<Json, Error> {
-        // The metadata may have changed before the session was locked.
-        if large.bytes > memory.bytes() {
-            *memory = self.reserve_memory(large.bytes)?;
-        }
-        self.read_reserved_value(id, large).await?.ok_or_else(incomplete_value)
-    }
-
-    /// Returns the new session with the merged metadata and with the todos and the settings of the old session. Also returns the
-    /// merged metadata if they are a large value.
+    /// Returns the new session with the merged metadata, and todos and settings of the old one. Also returns metadata that are large.
     fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
         let version = new.metadata_version + 1;
         let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
@@ -232,11 +218,10 @@ impl Turn<'_> {
     }
 }
 
-/// Returns the metadata of the new session. Adds the name and the worktree of the old session if the new metadata lacks them.
-/// Takes the newer of the two summaries.
+/// Returns the new metadata with the newer of the two summaries. Takes a missing name and worktree from the old session.
 fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
-    let old = old.metadata.json().and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
-    let mut new = new.and_then(|m| JsonObject::parse(m.text())).unwrap_or_default();
+    let old = JsonObject::of(old.metadata.json());
+    let mut new = JsonObject::of(new);
     for name in ["name", "worktree"] {
         if let (Some(value), None) = (old.get(name), new.get(name)) {
             new.set(name, value);

@@ -1,7 +1,6 @@
 //! Adding messages to a session's history: each is stored once, numbered without gaps, and published when it is durable. Held messages:
-//! messages of web clients for an inactive session, which wait until its CLI is back (PROTOCOL-WEB.md "Held messages"). When the session
-//! is active again, the hub adds them to the history: one batch inserts the messages and deletes the held ones. So a held message is
-//! either sent or canceled, once.
+//! messages of web clients for an inactive session, which wait until its CLI is back (PROTOCOL-WEB.md "Held messages"). One batch adds
+//! the messages to the history and deletes the held ones, so a held message is either sent or canceled, once.
 
 use std::sync::Arc;
 
@@ -28,8 +27,6 @@ use crate::wire::socketio::AckId;
 
 /// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
 const MAX_LOOKUPS: u32 = 3;
-/// The error after [`MAX_LOOKUPS`].
-const NOT_LOOKED_UP: &str = "The hub could not find out whether the message was stored before. Send it again.";
 
 /// A message to add.
 pub struct Draft {
@@ -43,34 +40,14 @@ pub struct Draft {
     /// Whether the message may wait until the CLI of an inactive session is back.
     pub may_wait: bool,
     /// The acknowledgement that the CLI gets when the message is durable.
-    ack: Option<AckId>,
+    pub ack: Option<AckId>,
 }
 
 impl Draft {
     /// Creates the draft of a web client. Ignores an empty local id.
-    pub fn of_web_client(session: String, local_id: Option<String>, content: Json) -> Self {
+    pub fn new(session: String, local_id: Option<String>, content: Json) -> Self {
         let local_id = local_id.filter(|id| !id.is_empty());
         Self { session, local_id, content, from: None, may_wait: false, ack: None }
-    }
-
-    /// Creates the draft of a CLI. With `ack`, the CLI gets an acknowledgement when the message is durable. Ignores an empty local id.
-    pub fn of_cli(session: String, local_id: Option<String>, content: Json, from: ConnId, ack: Option<AckId>) -> Self {
-        let draft = Self::of_web_client(session, local_id, content);
-        Self { from: Some(from), ack, ..draft }
-    }
-
-    /// Returns the acknowledgement of the message for its CLI.
-    fn reply(&self, added: &Added) -> Option<Reply> {
-        // Only messages of web clients are held.
-        let Added::Stored(message) = added else { return None };
-        let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable", None);
-        Some(Reply::acknowledgement(self.from?, self.ack?, &message_ack(&message.id, message.seq), &failed))
-    }
-
-    fn check(&self) -> Result<(), Error> {
-        check_size("message", &self.content, MAX_CONTENT_BYTES)?;
-        let is_valid = self.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
-        check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))
     }
 }
 
@@ -81,8 +58,9 @@ pub enum Added {
     Held(HeldMessage),
 }
 
-/// What a step needs before it can run.
-enum Needs {
+/// Why a step cannot run: it fails, or needs something first.
+enum Blocked {
+    Failed(Error),
     Related(RelatedRows),
     /// Local ids that must be looked up in the database: they are new or belong to old messages.
     LocalIds(Vec<UnknownLocalId>),
@@ -92,14 +70,25 @@ enum Needs {
     Delivery,
 }
 
+impl From<Error> for Blocked {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
 impl Hub {
-    /// Adds a message, or finds the message with the same local id. Returns before the message is durable. A CLI gets its
-    /// acknowledgement once the message is durable.
+    /// Adds a message, or finds the message with the same local id. Returns before it is durable; a CLI gets its acknowledgement then.
     pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
-        draft.check()?;
+        check_size("message", &draft.content, MAX_CONTENT_BYTES)?;
+        let is_valid = draft.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
+        check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))?;
         let related = if draft.local_id.is_some() { RelatedRows::LocalIds } else { RelatedRows::None };
         let added = self.run_step(&draft.session, related, |turn| turn.try_append(&draft)).await?;
-        self.turn().reply_on_commit(draft.reply(&added));
+        if let (Added::Stored(message), Some(from), Some(ack)) = (&added, draft.from, draft.ack) {
+            let failed = message_rejected("The hub could not store the message. Send it again.", "unavailable", None);
+            let reply = Reply::acknowledgement(from, ack, &message_ack(&message.id, message.seq), &failed);
+            self.turn().reply_on_commit(Some(reply));
+        }
         self.start_commit();
         Ok(added)
     }
@@ -147,27 +136,28 @@ impl Hub {
         })
     }
 
-    /// Loads a session like [`load_session_with`](Self::load_session_with), and runs a step. While the step needs more, loads this and
-    /// runs the step again.
+    /// Loads a session like [`load_session_with`](Self::load_session_with), and runs a step. Repeats it with what it needs.
     async fn run_step<T>(
         self: &Arc<Self>,
         id: &str,
         related: RelatedRows,
-        mut step: impl FnMut(&mut Turn<'_>) -> Result<Result<T, Needs>, Error>,
+        mut step: impl FnMut(&mut Turn<'_>) -> Result<T, Blocked>,
     ) -> Result<T, Error> {
         let mut lookups = 0;
         loop {
             self.load_session_with(id, related).await?;
-            let result = step(&mut self.turn())?;
+            let result = step(&mut self.turn());
             match result {
                 Ok(result) => return Ok(result),
-                Err(Needs::Related(related)) => self.load_related(id, related).await?,
-                Err(Needs::StoredBytes) => self.count_stored_bytes().await?,
-                Err(Needs::Delivery) => self.deliver_held(id).await?,
-                Err(Needs::LocalIds(_)) if lookups == MAX_LOOKUPS => {
-                    return Err(Error::Unavailable(NOT_LOOKED_UP.into()));
+                Err(Blocked::Failed(error)) => return Err(error),
+                Err(Blocked::Related(related)) => self.load_related(id, related).await?,
+                Err(Blocked::StoredBytes) => self.count_stored_bytes().await?,
+                Err(Blocked::Delivery) => self.deliver_held(id).await?,
+                Err(Blocked::LocalIds(_)) if lookups == MAX_LOOKUPS => {
+                    let message = "The hub could not find out whether the message was stored before. Send it again.";
+                    return Err(Error::Unavailable(message.into()));
                 }
-                Err(Needs::LocalIds(unknown)) => {
+                Err(Blocked::LocalIds(unknown)) => {
                     lookups += 1;
                     // The next batch looks them up. Finds nothing if the session is evicted meanwhile, or has
                     // [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
@@ -180,38 +170,35 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    fn try_append(&mut self, draft: &Draft) -> Result<Result<Added, Needs>, Error> {
+    fn try_append(&mut self, draft: &Draft) -> Result<Added, Blocked> {
         let entry = self.state.cache.require_entry(&draft.session)?;
         let must_wait = draft.from.is_none() && !entry.session.active;
         if must_wait {
             // A session that has ended must be resumed instead.
             let has_ended = entry.session.ended_at.is_some() || entry.session.metadata_fields().is_archived();
             if !draft.may_wait || has_ended {
-                return Err(self.state.inactive_error(&draft.session, Error::SessionInactive));
+                return Err(self.state.inactive_error(&draft.session, Error::SessionInactive).into());
             }
-            let Some(held) = &entry.held else {
-                return Ok(Err(Needs::Related(RelatedRows::HeldMessages)));
-            };
+            let held = entry.held.as_ref().ok_or(Blocked::Related(RelatedRows::HeldMessages))?;
             if let Some(known) = held.iter().find(|known| draft.local_id.as_ref() == Some(&known.local_id)) {
-                return Ok(Ok(Added::Held(known.clone())));
+                return Ok(Added::Held(known.clone()));
             }
         } else if draft.from.is_none() && entry.session.held_messages_count > 0 {
-            return Ok(Err(Needs::Delivery));
+            return Err(Blocked::Delivery);
         }
         if let Some(local_id) = &draft.local_id {
-            match entry.local_ids.as_ref().map(|ids| ids.look_up(local_id)) {
-                None => return Ok(Err(Needs::Related(RelatedRows::LocalIds))),
-                Some(Seen::Before(message)) => return Ok(Ok(Added::Stored(message))),
-                Some(Seen::Unknown) => {
+            let known = entry.local_ids.as_ref().ok_or(Blocked::Related(RelatedRows::LocalIds))?;
+            match known.look_up(local_id) {
+                Seen::Before(message) => return Ok(Added::Stored(message)),
+                Seen::Unknown => {
                     let (session, local_id) = (draft.session.clone(), local_id.clone());
-                    let unknown = vec![UnknownLocalId { session, local_id, from: draft.from }];
-                    return Ok(Err(Needs::LocalIds(unknown)));
+                    return Err(Blocked::LocalIds(vec![UnknownLocalId { session, local_id, from: draft.from }]));
                 }
-                Some(Seen::Never) => {}
+                Seen::Never => {}
             }
         }
         if !self.check_message_quotas()? {
-            return Ok(Err(Needs::StoredBytes));
+            return Err(Blocked::StoredBytes);
         }
         self.state.ensure_write_queue_has_room(draft.content.text().len())?;
         let added = match must_wait {
@@ -221,7 +208,7 @@ impl Turn<'_> {
         if self.hub.config.quotas.max_messages_per_minute.is_some() {
             self.state.message_rate.record(self.hub.rt.now());
         }
-        Ok(Ok(added))
+        Ok(added)
     }
 
     /// Assigns the message its seq, and queues its write and its effects.
@@ -264,9 +251,9 @@ impl Turn<'_> {
         self.state.stored_bytes.add(message.content.text().len() as u64);
         self.state.write_queue.queue_message(&draft.session, message);
         self.announce_storage();
-        notification
-            .into_iter()
-            .for_each(|notification| self.state.write_queue.on_commit(Effect::Notify(notification)));
+        if let Some(notification) = notification {
+            self.state.write_queue.on_commit(Effect::Notify(notification));
+        }
         Ok(message_ref)
     }
 
@@ -300,53 +287,45 @@ impl Turn<'_> {
     }
 
     /// Deletes a held message. Returns whether the session had it.
-    fn remove_held(&mut self, id: &str, local_id: &str) -> Result<Result<bool, Needs>, Error> {
-        let Some(held) = &self.state.cache.require_entry(id)?.held else {
-            return Ok(Err(Needs::Related(RelatedRows::HeldMessages)));
-        };
+    fn remove_held(&mut self, id: &str, local_id: &str) -> Result<bool, Blocked> {
+        let held = &self.state.cache.require_entry(id)?.held;
+        let held = held.as_ref().ok_or(Blocked::Related(RelatedRows::HeldMessages))?;
         let exists = held.iter().any(|message| message.local_id == local_id);
         if exists {
             self.state.ensure_write_queue_has_room(0)?;
             self.change_held(id, |held| held.retain(|message| message.local_id != local_id))?;
             self.state.write_queue.delete_held_message(id, local_id);
         }
-        Ok(Ok(exists))
+        Ok(exists)
     }
 
-    fn try_deliver(&mut self, id: &str) -> Result<Result<(), Needs>, Error> {
+    fn try_deliver(&mut self, id: &str) -> Result<(), Blocked> {
         let entry = self.state.cache.require_entry(id)?;
         if !entry.session.active || entry.session.held_messages_count == 0 {
-            return Ok(Ok(()));
+            return Ok(());
         }
-        let Some(held) = &entry.held else {
-            return Ok(Err(Needs::Related(RelatedRows::HeldMessages)));
-        };
-        let Some(local_ids) = &entry.local_ids else {
-            return Ok(Err(Needs::Related(RelatedRows::LocalIds)));
-        };
+        let held = entry.held.as_ref().ok_or(Blocked::Related(RelatedRows::HeldMessages))?;
+        let local_ids = entry.local_ids.as_ref().ok_or(Blocked::Related(RelatedRows::LocalIds))?;
         let (mut drafts, mut unknown) = (Vec::new(), Vec::new());
         for HeldMessage { local_id, content, .. } in held {
             let (session, local_id) = (id.to_owned(), local_id.clone());
             match local_ids.look_up(&local_id) {
-                Seen::Never => drafts.push(Draft::of_web_client(session, Some(local_id), content.clone())),
+                Seen::Never => drafts.push(Draft::new(session, Some(local_id), content.clone())),
                 Seen::Unknown => unknown.push(UnknownLocalId { session, local_id, from: None }),
                 // A CLI has sent a message with this local id meanwhile.
                 Seen::Before(_) => {}
             }
         }
         if !unknown.is_empty() {
-            return Ok(Err(Needs::LocalIds(unknown)));
+            return Err(Blocked::LocalIds(unknown));
         }
         self.state.ensure_write_queue_has_room(drafts.iter().map(|draft| draft.content.text().len()).sum())?;
-        // The messages are queued before the deletion, so that a client first receives the event of each message, and replaces the
-        // held message by it.
+        // Queued before the deletion, so that a client first receives the event of each message, which replaces the held message.
         drafts.iter().try_for_each(|draft| self.queue_message(draft).map(drop))?;
-        self.delete_held(id)?;
-        Ok(Ok(()))
+        Ok(self.delete_held(id)?)
     }
 
-    /// Changes the held messages of a session, and queues the event with their number. The messages must be loaded, unless `change`
-    /// deletes all.
+    /// Changes the held messages of a session, which must be loaded unless `change` deletes all. Queues the event with their number.
     fn change_held(&mut self, id: &str, change: impl FnOnce(&mut Vec<HeldMessage>)) -> Result<(), Error> {
         self.state.change_entry(id, Changes::default(), |entry, _| {
             let held = entry.held.get_or_insert_default();

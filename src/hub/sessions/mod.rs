@@ -1,6 +1,5 @@
 //! The use cases of sessions: each loads a session, changes it in memory, and queues the change with its effects.
 
-pub mod activity;
 pub mod changes;
 pub mod fields;
 pub mod lifecycle;
@@ -14,5 +13,4 @@ pub mod permissions;
 pub mod presence;
 pub mod quotas;
 pub mod resume;
-pub mod retention;
 pub mod updates;

@@ -100,7 +100,7 @@ impl Hub {
 
 impl Config {
     /// Returns the params of RPC `set-session-config`: the setting in the words of the session's CLI, under each name of the field.
-    fn setting_params(&self, session: &Session, setting: &Setting) -> String {
+    fn setting_params(&self, session: &Session, setting: &Setting) -> Json {
         let vocabulary = &self.vocabulary;
         let metadata = session.metadata_fields();
         let (field, word) = match setting {
@@ -114,7 +114,7 @@ impl Config {
         let word = Json::of(&word);
         let mut params = JsonObject::default();
         vocabulary.field_names(field).for_each(|name| params.push(name, word.raw()));
-        params.to_json().text().to_owned()
+        params.to_json()
     }
 
     /// Refuses a permission mode that the deployment forbids, or that the session's agent does not support.

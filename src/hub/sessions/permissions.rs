@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use futures::TryFutureExt;
 use serde::Serialize;
 
 use crate::hub::Hub;
@@ -67,13 +68,9 @@ impl Hub {
             (answer.mode, answer.allow_tools, answer.answers) = (None, None, None);
         }
         let params = Json::of(&Params { id: request, answer: &answer });
-        let completed = match self.call_without_result(id, Method::Permission, &params).await {
-            Ok(()) => {
-                let complete = |turn: &mut Turn<'_>, stored| turn.complete_request(id, stored, request, &answer);
-                self.with_field(id, state_if_pending, complete).await
-            }
-            Err(error) => Err(error),
-        };
+        let called = self.call_without_result(id, Method::Permission, &params);
+        let complete = |turn: &mut Turn<'_>, stored| turn.complete_request(id, stored, request, &answer);
+        let completed = called.and_then(|()| self.with_field(id, state_if_pending, complete)).await;
         self.turn().in_flight.end_answer(id, request);
         completed?;
         self.flush().await

@@ -10,9 +10,9 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load;
+use crate::hub::sessions::load::{self, state_if_pending};
 use crate::hub::turn::Turn;
-use crate::hub::write::lookups::MAX_GROUPED_LOOKUPS;
+use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::event::Event;
 use crate::model::json::Json;
@@ -24,8 +24,7 @@ use crate::wire::cli::{SessionAlive, SessionEnd};
 pub(in crate::hub) enum EndCause {
     /// A CLI has left the session. If another CLI serves the session, the session ends at its deadline instead.
     LeftBy(ConnId),
-    /// The agent was aborted. `reports`: the number of reports of the namespace before the abort. The session stays active if
-    /// a CLI has reported it alive since the abort.
+    /// The agent was aborted after `reports` reports of the namespace. The session stays active if a CLI has reported it alive since.
     Aborted {
         reports: u64,
     },
@@ -73,7 +72,7 @@ impl Hub {
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
     pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, load::state_if_pending, |turn, stored| {
+        self.with_field(id, state_if_pending, |turn, stored| {
             match cause {
                 EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {
                     if turn.liveness.request_end(&owner) {
@@ -95,7 +94,7 @@ impl Hub {
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
     pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
-        self.with_field(id, load::state_if_pending, |turn, stored| {
+        self.with_field(id, state_if_pending, |turn, stored| {
             if !turn.liveness.is_expired(&owner) {
                 return Ok(());
             }
@@ -220,8 +219,7 @@ impl Turn<'_> {
 /// Returns what the agent is doing and since when; `None` if this has not changed.
 fn new_activity(session: &Session, alive: &SessionAlive, now: u64) -> Option<(Option<String>, Option<u64>)> {
     let activity = alive.activity.as_ref().filter(|_| session.thinking);
-    // After a wake, the hub does not know the previous activity. The first activity may be the same as before the hibernation, so
-    // no time of a change is set.
+    // After a wake, the hub does not know the previous activity, which may be the same. So no time of a change is set.
     let is_known_change = session.activity.is_some() || session.activity_at.is_some();
     let activity_at = (session.thinking && is_known_change).then_some(now);
     (session.activity.as_ref() != activity).then(|| (activity.cloned(), activity_at))

@@ -1,32 +1,88 @@
-//! The quotas of a namespace: what is refused beyond them. Deleting, answering, reading and renaming are never refused.
+//! The quotas of a namespace: what is refused beyond them, and counting the bytes of its messages. Deleting, answering, reading and
+//! renaming are never refused.
 
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::core::namespace::quotas::Usage;
 use crate::hub::turn::Turn;
+use crate::store::counts;
 
 /// How many sessions a namespace may have above its quota while sessions are being resumed.
 const MAX_SESSIONS_ABOVE_QUOTA: usize = 16;
 
+/// The pause between two counts, as a multiple of the duration of a count: all namespaces share the database.
+const COUNT_PAUSE_FACTOR: u64 = 4;
+/// The longest pause between two counts, in milliseconds.
+const MAX_COUNT_PAUSE_MS: u64 = 1_000;
+
 impl Hub {
-    /// Returns what the namespace uses. Reads the database unless the figures are in memory.
-    pub async fn usage(self: &Arc<Self>) -> Result<Usage, Error> {
+    /// Returns the bytes of all messages. Too low until the messages from before the quota are counted.
+    pub async fn used_bytes(self: &Arc<Self>) -> Result<u64, Error> {
         self.count_stored_bytes().await?;
-        let is_counted = self.turn().cache.tags().is_some();
-        if !is_counted {
-            // No session has an empty tag, so this counts the sessions.
-            self.load_by_tag("").await?;
+        Ok(self.turn().stored_bytes.get().unwrap_or(0))
+    }
+
+    /// Counts the bytes of all messages, unless the bytes are known. If many messages were never counted, returns after the first batch
+    /// of messages, and counts the other messages in a task.
+    pub(in crate::hub) async fn count_stored_bytes(self: &Arc<Self>) -> Result<(), Error> {
+        let (counted, is_first) = {
+            let mut turn = self.turn();
+            if turn.stored_bytes.get().is_some() {
+                return Ok(());
+            }
+            turn.stored_bytes.wait_for_count()
+        };
+        if is_first {
+            // In a task, because the caller's request may end, and others wait for the count.
+            self.spawn(|hub| async move {
+                let result = hub.count_batch().await;
+                hub.turn().stored_bytes.end_count(&result.clone().map(drop));
+                if result == Ok(false) {
+                    hub.count_remaining().await;
+                }
+            });
         }
-        let turn = self.turn();
-        let quotas = &self.config.quotas;
-        Ok(Usage {
-            bytes: turn.stored_bytes.get().unwrap_or(0),
-            max_bytes: quotas.max_bytes,
-            sessions: turn.cache.tags().map_or(0, |tags| tags.session_count),
-            max_sessions: quotas.max_sessions(),
-        })
+        counted.await.unwrap_or(Ok(()))
+    }
+
+    /// Requires another count, because messages were deleted. If the storage has a quota and web clients are connected, counts at once.
+    pub(in crate::hub) fn recount_stored_bytes(self: &Arc<Self>) {
+        self.turn().stored_bytes.forget();
+        self.announce_storage_when_counted();
+    }
+
+    /// Counts the bytes in a task, and then sends them to web clients. Does nothing without a quota, or without web clients.
+    pub(in crate::hub) fn announce_storage_when_counted(self: &Arc<Self>) {
+        let has_web_clients = self.turn().connections.subscriptions().next().is_some();
+        if has_web_clients && self.config.quotas.max_bytes.is_some() {
+            // After an error, the next message counts again.
+            self.spawn(|hub| async move { drop(hub.count_stored_bytes().await) });
+        }
+    }
+
+    async fn count_remaining(self: &Arc<Self>) {
+        loop {
+            let started_at = self.rt.now();
+            match self.count_batch().await {
+                Ok(false) => {}
+                Ok(true) => return,
+                Err(_) => return self.turn().stored_bytes.forget(),
+            }
+            let took_ms = self.rt.now().saturating_sub(started_at);
+            self.rt.sleep(MAX_COUNT_PAUSE_MS.min(took_ms * COUNT_PAUSE_FACTOR)).await;
+        }
+    }
+
+    /// Counts some messages. Returns whether all are counted.
+    async fn count_batch(self: &Arc<Self>) -> Result<bool, Error> {
+        let start = self.turn().stored_bytes.start_of_count();
+        self.flush().await?;
+        let (bytes, is_complete) = counts::count_bytes(&self.db, &self.config.namespace).await?;
+        let mut turn = self.turn();
+        turn.stored_bytes.set_counted(bytes, start);
+        turn.announce_storage();
+        Ok(is_complete)
     }
 }
 

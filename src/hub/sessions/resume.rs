@@ -66,14 +66,13 @@ struct ForkParams<'a> {
 }
 
 impl Hub {
-    /// Resumes a session. Returns the id of the session that is then active. This is the same id, or the id of the session with
-    /// which the session was merged. A concurrent resume of the same session waits for the first resume.
-    /// `trust` is passed on to the machine, as for a spawn.
+    /// Resumes a session. Returns the id of the session that is then active: the same id, or that of the session with which it was
+    /// merged. A concurrent resume of the same session waits for the first. `trust` is passed on to the machine, as for a spawn.
     pub async fn resume(self: &Arc<Self>, id: &str, trust: Option<bool>) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
             self.load_session_during_merge(id, RelatedRows::None).await?;
-            if self.is_active(id) {
+            if self.turn().is_active(id) {
                 return Ok(id.to_owned());
             }
             if let Some(reported) = self.wait_for_report(id, deadline)? {
@@ -81,10 +80,9 @@ impl Hub {
                 continue;
             }
             self.load_machines().await?;
+            let mut turn = self.turn();
             // The session may have been evicted or resumed during the read.
-            let is_active = self.turn().cache.entry(id).map(|entry| entry.session.active);
-            if is_active == Some(false) {
-                let mut turn = self.turn();
+            if turn.cache.entry(id).is_some_and(|entry| !entry.session.active) {
                 let plan = turn.plan(id, Method::SpawnSession)?;
                 // `None` while another resume runs.
                 break turn.in_flight.begin_resume(id).then_some(plan);
@@ -96,9 +94,7 @@ impl Hub {
                 let resumed = self.spawn_agent(id, &machine, &params, trust).await;
                 let mut turn = self.turn();
                 turn.in_flight.end_resume(id);
-                if let Err(error) = &resumed {
-                    turn.activation_waiters.complete(id, &Err(error.clone()));
-                }
+                turn.activation_waiters.complete(id, &resumed);
                 drop(turn);
                 resumed?
             }
@@ -107,9 +103,8 @@ impl Hub {
         Ok(active_id)
     }
 
-    /// Returns a receiver that resolves when the connected CLI of an inactive session reports the session alive, for example after an
-    /// abort: a machine must not start a second process. The receiver is canceled at the deadline, or when a CLI leaves the session.
-    /// `None` if no CLI serves the session.
+    /// Returns a receiver that resolves when the connected CLI of an inactive session reports it alive, for example after an abort: a
+    /// machine must not start a second process. Canceled at the deadline, or when a CLI leaves the session. `None` if no CLI serves it.
     fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
         let (mut turn, now) = (self.turn(), self.rt.now());
         if !turn.expects_report(id, now) {
@@ -132,7 +127,7 @@ impl Hub {
     ) -> Result<String, Error> {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&ResumeParams { agent, trust, ..params.clone() }).text().to_owned().into()
+            Json::of(&ResumeParams { agent, trust, ..params.clone() })
         };
         let answer = self.call_in_dialect(machine, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
         let answer = answer.await.map_err(|error| match error {
@@ -156,19 +151,15 @@ impl Hub {
         if active_id != id {
             self.merge(id, &active_id).await?;
         }
-        let mut turn = self.turn();
-        turn.clear_reactivation(id);
-        turn.activation_waiters.complete(id, &Ok(active_id.clone()));
+        self.turn().clear_reactivation(id);
         Ok(active_id)
     }
 
-    /// Waits until one of the sessions is active, and returns its id. Pass `None` as the deadline to wait for another request's resume,
-    /// which has its own deadline.
+    /// Waits until one of the sessions is active, and returns its id. Without a deadline, waits for the resume of another request.
     async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
             let mut turn = self.turn();
-            let is_active = |id: &&String| turn.cache.entry(id).is_some_and(|entry| entry.session.active);
-            if let Some(id) = ids.iter().find(is_active) {
+            if let Some(id) = ids.iter().find(|id| turn.is_active(id)) {
                 return Ok(id.clone());
             }
             turn.request_alarm(deadline);
@@ -190,7 +181,7 @@ impl Hub {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
             let session = ResumeParams { agent, ..session.clone() };
-            Json::of(&ForkParams { session, point }).text().to_owned().into()
+            Json::of(&ForkParams { session, point })
         };
         let result = self.call_in_dialect(&owner, Method::ForkSession, self.config.rpc_timeout_ms, &make_params);
         let result = parse_spawn_result(&result.await?);
@@ -220,9 +211,8 @@ impl Turn<'_> {
     }
 }
 
-/// Chooses a machine whose connected runner has the method; if there is none, a machine whose runner is expected to reconnect.
-/// Prefers the machine on which the session ran, then the most recently active machine of the same installation. A machine or session
-/// without an installation is compared by its host.
+/// Chooses a machine whose runner has the method and is connected, or else is expected to reconnect. Prefers the machine on which the
+/// session ran, then the last active one of the same installation, or of the same host if one of both has no installation.
 fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
     let text = |json: Option<&Json>, name: &str| {
         let object = JsonObject::parse(json?.text())?;

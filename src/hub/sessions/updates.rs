@@ -1,34 +1,24 @@
-//! Versioned fields of a session: metadata and agent state. An update names the version it is based on (optimistic
-//! concurrency); each change increments the version, and is sent to CLIs and web clients.
+//! Updates of a session's metadata and agent state by CLIs. An update names the version it is based on (optimistic concurrency).
 
 use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::effect::VersionedUpdate;
 use crate::hub::core::error::{Error, check_size};
-use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
-use crate::hub::sessions::load::{self, GetField};
 use crate::hub::turn::Turn;
 use crate::limits::MAX_CONTENT_BYTES;
 use crate::model::agent_state::AgentState;
 use crate::model::json::Json;
-use crate::model::large::VersionedField;
-use crate::model::session::fit_metadata;
+use crate::model::large::{InlineOrLarge, VersionedField};
+use crate::model::session::{Session, fit_metadata};
 use crate::model::text_parts::TextParts;
 
-fn field_getter(field: VersionedField) -> GetField {
-    if field == VersionedField::AgentState { load::agent_state } else { load::metadata }
-}
-
-/// Converts a value of a field to the text that CLIs receive.
-fn to_text(entry: &CachedSession, field: VersionedField, value: Option<Json>) -> TextParts {
+/// Returns the value and the version of a field. The agent state lacks the completed requests.
+fn field_of(session: &Session, field: VersionedField) -> (&InlineOrLarge, u64) {
     match field {
-        VersionedField::AgentState => {
-            let recent = entry.completed.iter().flat_map(|completed| completed.most_recent());
-            agent_state_to_text(value.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
-        }
-        _ => TextParts::value(value),
+        VersionedField::AgentState => (&session.agent_state, session.agent_state_version),
+        _ => (&session.metadata, session.metadata_version),
     }
 }
 
@@ -53,8 +43,8 @@ impl Hub {
         Ok(())
     }
 
-    /// Updates the agent state of a session for a CLI. Keeps completed requests that the update does not contain. Copies only those completed requests of the
-    /// update that are new or changed.
+    /// Updates the agent state of a session for a CLI. Keeps completed requests that the update does not contain. Copies only those
+    /// completed requests of the update that are new or changed.
     pub(in crate::hub) async fn update_agent_state(
         self: &Arc<Self>,
         update: &VersionedUpdate<'_>,
@@ -75,8 +65,7 @@ impl Hub {
         .await
     }
 
-    /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the new version and
-    /// the text of the value.
+    /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the version and text.
     async fn update_field(
         self: &Arc<Self>,
         update: &VersionedUpdate<'_>,
@@ -86,7 +75,7 @@ impl Hub {
         let is_current = {
             let mut turn = self.turn();
             let session = &turn.cache.require_entry(update.id)?.session;
-            let is_current = field_getter(update.field)(session).version == update.expected_version;
+            let is_current = field_of(session, update.field).1 == update.expected_version;
             if is_current {
                 turn.ensure_write_queue_has_room(bytes)?;
                 let (version, value) = apply(&mut turn)?;
@@ -107,7 +96,7 @@ impl Hub {
             // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(update.id).await?;
             let reply = |turn: &mut Turn<'_>, current| turn.try_reply_with_current_value(update, current);
-            if self.with_field(update.id, field_getter(update.field), reply).await? {
+            if self.with_field(update.id, |session| field_of(session, update.field).0, reply).await? {
                 return Ok(());
             }
         }
@@ -125,17 +114,22 @@ impl Turn<'_> {
         let Some(entry) = self.state.cache.entry(update.id).filter(|entry| entry.completed.is_some()) else {
             return Ok(false);
         };
-        let latest = field_getter(update.field)(&entry.session);
-        let is_large = latest.stored.large().is_some();
-        let reply = update.reply(false, latest.version, to_text(entry, update.field, current));
-        // A large value is durable, because `with_field` reads it after a flush. A small value may still be queued, so the reply
-        // waits for the commit.
-        match is_large {
-            true => reply.into_iter().for_each(|reply| self.send_committed_reply(reply)),
-            false => {
-                self.state.ensure_write_queue_has_room(0)?;
-                self.state.reply_on_commit(reply);
+        let (stored, version) = field_of(&entry.session, update.field);
+        let is_large = stored.large().is_some();
+        let text = match update.field {
+            VersionedField::AgentState => {
+                let recent = entry.completed.iter().flat_map(|completed| completed.most_recent());
+                agent_state_to_text(current.as_ref(), recent.map(|(id, entry)| (id, entry.raw())))
             }
+            _ => TextParts::value(current),
+        };
+        let reply = update.reply(false, version, text);
+        // A large value is durable, because it was read after a flush. A small value may be queued, so the reply waits for the commit.
+        if is_large {
+            reply.iter().for_each(|reply| self.send_committed_reply(reply));
+        } else {
+            self.state.ensure_write_queue_has_room(0)?;
+            self.state.reply_on_commit(reply);
         }
         Ok(true)
     }

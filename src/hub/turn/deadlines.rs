@@ -1,6 +1,5 @@
-//! Inactivity deadlines of owners, which are sessions and machines. When its deadline passes, a session becomes inactive, and a
-//! machine goes offline. Activity is a keep-alive, an update, a CONNECT or a registration of a method (PROTOCOL-CLI.md
-//! "Liveness"). Activity writes nothing to the database.
+//! Inactivity deadlines, after which a session becomes inactive, and a machine goes offline. Activity is a keep-alive, an update, a
+//! CONNECT or a registration of a method (PROTOCOL-CLI.md "Liveness"). Activity writes nothing to the database.
 
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
@@ -11,8 +10,7 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, SESSION_TIMEOUT_MS};
 use crate::model::owner::Owner;
 
 impl Turn<'_> {
-    /// Restarts the deadline of an owner after activity on the socket `from`, and stores the time in the socket's attachment.
-    /// `at`: when the frame arrived.
+    /// Restarts the deadline of an owner after activity that arrived at `at` on the socket `from`. Stores the time in its attachment.
     pub fn restart_deadline_on_activity(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.record_activity(owner.clone(), at) {
             self.store_deadline(&owner);
@@ -35,8 +33,7 @@ impl Turn<'_> {
     }
 
     /// Restarts the deadline of an owner as soon as a frame with activity arrives, because the frame may then wait for the database or
-    /// for earlier frames of its socket. Does nothing if the owner has no deadline, as when the owner is inactive, or if another installation
-    /// serves the owner.
+    /// earlier frames. Does nothing if the owner is inactive and so has no deadline, or if another installation serves it.
     pub fn restart_deadline_on_arrival(&mut self, owner: Owner, from: ConnId, at: u64) {
         if self.state.liveness.has_deadline(&owner) && !self.state.connections.is_served_elsewhere(&owner, from) {
             self.state.cache.set_active_at(&owner, at);
@@ -52,14 +49,18 @@ impl Turn<'_> {
         self.request_alarm(self.state.liveness.deadline(&owner));
     }
 
-    /// Starts the deadline of an owner that is active in the database, unless the owner has one.
-    pub fn start_deadline_if_missing(&mut self, owner: Owner) {
-        if !self.state.liveness.has_deadline(&owner) {
+    /// Starts the deadline of an owner that is active in the database, unless it has one. Returns when the owner was last active, which is
+    /// `stored_at` or later, and whether it has lost its CLIs.
+    pub fn restore_liveness(&mut self, owner: Owner, stored_at: u64) -> (u64, bool) {
+        let liveness = &self.state.liveness;
+        let active_at = stored_at.max(liveness.active_at(&owner));
+        let is_disconnected = liveness.is_disconnected(&owner, self.hub.rt.now());
+        if !liveness.has_deadline(&owner) {
             self.start_deadline(owner);
         }
+        (active_at, is_disconnected)
     }
 
-    /// Writes an owner's deadline to the object's storage.
     pub fn store_deadline(&self, owner: &Owner) {
         self.hub.rt.kv_put(&deadline_key(owner), &self.state.liveness.deadline_to_store(owner).to_string());
     }
@@ -78,8 +79,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Whether a CLI other than `except` serves an owner: the CLI's socket is open, and its last activity for the owner is within the
-    /// timeout.
+    /// Whether a CLI other than `except` serves an owner: its socket is open, and its last activity for the owner is within the timeout.
     pub fn is_served(&self, owner: &Owner, except: Option<ConnId>, now: u64) -> bool {
         // An attachment is written at most once per interval, so the last activity may be later than `at` by that much.
         let is_live = |at: u64| now < at + SESSION_TIMEOUT_MS + MIN_ATTACHMENT_WRITE_INTERVAL_MS;

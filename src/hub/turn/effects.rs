@@ -21,7 +21,7 @@ impl Turn<'_> {
         for effect in effects {
             let to = self.state.recipients(&effect);
             match effect {
-                Effect::Reply(reply) => self.send_committed_reply(reply),
+                Effect::Reply(reply) => self.send_committed_reply(&reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::AddMachine(machine) => self.state.cache.insert_durable_machine(*machine),
                 Effect::Update { parts, .. } => {
@@ -62,13 +62,11 @@ impl Turn<'_> {
         }
     }
 
-    /// Sends a CLI the reply to a durable change.
-    pub fn send_committed_reply(&mut self, reply: Reply) {
+    pub fn send_committed_reply(&mut self, reply: &Reply) {
         self.send_frame(reply.conn, &reply.on_commit.concat());
     }
 
-    /// Queues an update of a versioned field for the CLIs of its session or machine, except the CLI that made the change. `text` is the
-    /// value.
+    /// Queues an update of a versioned field, whose value is `text`, for the CLIs of its owner, except the CLI that made the change.
     pub fn queue_update(
         &mut self,
         owner: Owner,
@@ -85,8 +83,7 @@ impl Turn<'_> {
         self.state.write_queue.on_commit(Effect::Update { owner, except, parts });
     }
 
-    /// Handles the effects of a change that was not committed: sends the error to CLIs and callers that wait for the commit. Drops the
-    /// other effects.
+    /// Handles the effects of an uncommitted change: sends the error to CLIs and callers that wait for the commit. Drops the others.
     pub fn fail_effects(&mut self, effects: impl Iterator<Item = Effect>, error: &Error) {
         for effect in effects {
             match effect {
@@ -94,8 +91,7 @@ impl Turn<'_> {
                 Effect::Resolve(waiter) => {
                     let _ = waiter.send(Err(error.clone()));
                 }
-                // The session or machine should have become inactive, but is still active in the database. The hub tries again
-                // at the next deadline.
+                // The session or machine is still active in the database. The hub tries again at the next deadline.
                 Effect::BecameInactive(owner) => self.start_deadline(owner),
                 Effect::Publish(_)
                 | Effect::AddMachine(_)

@@ -1,20 +1,26 @@
 //! A turn of the hub: an atomic step, which holds the lock of the hub's state and does not await. The turn of an agent, in the protocol,
-//! is something else.
+//! is something else. What all turns need: the object's only alarm, which is set to the earliest deadline of all components; frames to
+//! one socket; the attachment of a socket, which survives hibernation.
 
 pub mod deadlines;
 pub mod effects;
 pub mod outbox;
-pub mod schedule;
-pub mod sockets;
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{MutexGuard, PoisonError};
 
 use crate::hub::Hub;
+use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
+use crate::hub::core::storage_keys::LAST_TICK;
+use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
+use crate::wire::engineio;
 
-/// Holds the lock of the hub's state. A turn is atomic: no other task runs before the turn is dropped. Must not be held across
-/// an await.
+/// After this time, in milliseconds, the hub tries again to set an alarm that it failed to set.
+const ALARM_RETRY_MS: u64 = 1_000;
+
+/// Holds the lock of the hub's state. No other task runs before the turn is dropped. Must not be held across an await.
 pub(in crate::hub) struct Turn<'a> {
     pub(in crate::hub) hub: &'a Hub,
     pub(in crate::hub) state: MutexGuard<'a, State>,
@@ -24,6 +30,10 @@ impl Hub {
     pub(in crate::hub) fn turn(&self) -> Turn<'_> {
         // Poisoning is ignored: in the deployed build a panic ends the whole instance (`platform::guard`).
         Turn { hub: self, state: self.state.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    pub(in crate::hub) fn write_attachment(&self, conn: ConnId, peer: &Peer) {
+        self.rt.attach(conn, &serde_json::to_string(peer).unwrap_or_default());
     }
 }
 
@@ -38,5 +48,85 @@ impl Deref for Turn<'_> {
 impl DerefMut for Turn<'_> {
     fn deref_mut(&mut self) -> &mut State {
         &mut self.state
+    }
+}
+
+impl Turn<'_> {
+    pub fn request_alarm(&mut self, at: Option<u64>) {
+        let now = self.hub.rt.now();
+        let lost = self.state.schedule.is_alarm_lost(now).then(|| self.state.next_deadline()).flatten();
+        // The runtime drops an alarm in the past that is set while another alarm is being handled (measured).
+        let at = at.into_iter().chain(lost).min().map(|at| at.max(now + 1));
+        let Some(at) = at.filter(|at| self.state.schedule.record_if_earlier(*at, now)) else { return };
+        let set = self.hub.rt.set_alarm(at);
+        self.hub.spawn(|hub| async move {
+            if !set.await {
+                hub.turn().schedule.on_set_failed(at);
+                hub.rt.sleep(ALARM_RETRY_MS).await;
+                hub.turn().set_next_alarm();
+            }
+        });
+    }
+
+    pub fn set_next_alarm(&mut self) {
+        self.request_alarm(self.state.next_deadline());
+    }
+
+    /// Starts heartbeats and pings when the first client connects. Skips the ticks that were missed without clients.
+    pub fn start_ticks(&mut self) {
+        if !self.state.connections.has_clients() {
+            let now = self.hub.rt.now();
+            self.state.schedule.skip_ticks(now);
+            self.hub.rt.kv_put(LAST_TICK, &now.to_string());
+        }
+    }
+
+    /// Sets the peer of a socket, in memory and in the attachment that survives hibernation.
+    pub fn set_peer(&mut self, conn: ConnId, peer: Peer) {
+        self.hub.write_attachment(conn, &peer);
+        self.state.connections.insert(conn, peer);
+    }
+
+    /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies
+    /// queued. [`Turn::disconnect_if_behind`] checks the unread bytes when the CLI's next frame arrives.
+    pub fn send_frame(&mut self, conn: ConnId, frame: &str) {
+        if let Some(connection) = self.state.connections.get_mut(conn) {
+            connection.send_window.record_reply(frame.len());
+        }
+        self.hub.rt.send(&[conn], frame);
+        self.ping_if_needed(conn);
+    }
+
+    /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read these bytes.
+    pub fn ping_if_needed(&mut self, conn: ConnId) {
+        if self.state.connections.get(conn).is_some_and(|connection| connection.send_window.needs_ping()) {
+            self.ping_after_frame(conn);
+        }
+    }
+
+    /// Pings a CLI. The pong shows that the CLI has read all earlier frames. Returns the number of the ping; 0 for a closed socket.
+    pub fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
+        self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        connection.send_window.record_ping()
+    }
+}
+
+impl State {
+    pub fn next_deadline(&self) -> Option<u64> {
+        let deadlines = [
+            self.connections.clis().next().map(|_| self.schedule.next_tick(PING_INTERVAL_MS)),
+            self.connections.subscriptions().next().map(|_| self.schedule.next_tick(HEARTBEAT_INTERVAL_MS)),
+            self.connections.awaiting_connect().map(|(_, connecting)| connecting.expires_at()).min(),
+            self.events.logging_ends_at(),
+            self.push.queue.next_deadline(),
+            self.rpc.next_deadline(),
+            self.liveness.next_deadline(),
+            self.kept_requests.next_deadline(),
+            self.sweep.next_deadline(),
+            self.retention.due_at,
+            self.activation_waiters.next_deadline(),
+        ];
+        deadlines.into_iter().flatten().min()
     }
 }

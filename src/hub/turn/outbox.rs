@@ -2,7 +2,7 @@
 //! unread frames in memory without limit.
 
 use crate::hub::Hub;
-use crate::hub::core::peers::connections::Peer;
+use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 
@@ -26,6 +26,12 @@ impl Turn<'_> {
         for conn in conns {
             self.disconnect(conn, 1013, "The hub can't reach its database. Reconnect.");
         }
+    }
+
+    pub fn disconnect_where(&mut self, (code, reason): (u16, &str), matches: impl Fn(&Connection) -> bool) {
+        let matching = self.state.connections.iter().filter(|(_, connection)| matches(connection));
+        let matching: Vec<ConnId> = matching.map(|(conn, _)| conn).collect();
+        matching.into_iter().for_each(|conn| self.disconnect(conn, code, reason));
     }
 
     /// Disconnects a CLI if it has too many unread bytes. Called when the CLI sends a frame. Returns whether it was disconnected.

@@ -1,5 +1,4 @@
-//! Git, files and commands of a session's working directory. The hub forwards the calls to the session's CLI, and returns the
-//! CLI's result unchanged.
+//! Git, files and commands of a session's working directory: calls to the session's CLI, whose results are returned unchanged.
 
 use std::sync::Arc;
 
@@ -36,15 +35,15 @@ impl Hub {
         Ok(Workspace { session: Owner::Session(id.to_owned()), path, agent: metadata.flavor() })
     }
 
-    /// `GET .../files`: the files whose names match the query, found with ripgrep.
+    /// `GET .../files`: the files whose names match the query, a glob or a part of the name, found with ripgrep.
     pub async fn find_files(&self, w: &Workspace, query: &str, limit: usize) -> String {
-        let glob = file_glob(query);
-        let args: Vec<&str> = match &glob {
-            Some(glob) => vec!["--files", "--iglob", glob],
-            None => vec!["--files"],
+        let args = match query {
+            "" => Json::of(&["--files"]),
+            glob if glob.contains(['*', '?', '[', ']', '{', '}']) => Json::of(&["--files", "--iglob", glob]),
+            text => Json::of(&["--files", "--iglob", &format!("*{text}*")]),
         };
-        let params = Json::object(&[("args", Json::of(&args)), ("cwd", Json::of(&w.path))]);
-        let result = self.call_or_failure(&w.session, Method::RunRipgrep, params.text()).await;
+        let params = Json::object(&[("args", args), ("cwd", Json::of(&w.path))]);
+        let result = self.call_or_failure(&w.session, Method::RunRipgrep, &params).await;
         match serde_json::from_str(&result).ok() {
             Some(RipgrepResult { success: true, stdout }) => {
                 let paths = stdout.iter().flat_map(|stdout| stdout.lines()).filter(|line| !line.is_empty());
@@ -54,16 +53,6 @@ impl Hub {
             }
             _ => result,
         }
-    }
-}
-
-/// Returns the glob of a search: a query that is a glob already, or a glob that matches file names that contain the query.
-/// `None` for an empty query, which matches all files.
-fn file_glob(query: &str) -> Option<String> {
-    match query {
-        "" => None,
-        glob if glob.contains(['*', '?', '[', ']', '{', '}']) => Some(glob.to_owned()),
-        text => Some(format!("*{text}*")),
     }
 }
 
@@ -83,16 +72,12 @@ pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
     if path.contains('\0') {
         return invalid("it contains a NUL character");
     }
-    if is_absolute(path) {
+    let has_drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
+    if has_drive || path.starts_with(['/', '\\']) {
         return invalid("it is absolute");
     }
     if path.split(['/', '\\']).any(|segment| segment == "..") {
         return invalid("it has a `..` segment");
     }
     Ok(())
-}
-
-fn is_absolute(path: &str) -> bool {
-    let has_drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
-    has_drive || path.starts_with(['/', '\\'])
 }

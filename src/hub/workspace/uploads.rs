@@ -32,7 +32,6 @@ const _: () = assert!(UPLOAD_MEMORY_BYTES + MIN_CACHED_BYTES < NAMESPACE_SHARE_B
 const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
 const MAX_FILE_NAME_CHARS: usize = 255;
-/// The longest path of an uploaded file, in characters.
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
 /// The memory that an upload in one large frame reserves, in bytes: half of the pool. The reservation covers the content of up to
 /// 67 MiB, which is in the isolate's JavaScript memory, outside of wasm memory.
@@ -41,18 +40,11 @@ const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 const FRAME_UPLOAD_POLL_MS: u64 = 100;
 /// For this time, in milliseconds, the throughput of a client is not checked.
 const FRAME_UPLOAD_GRACE_MS: u64 = 60_000;
-/// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s). The timeout of an upload is computed from
-/// this throughput.
+/// The assumed throughput of a CLI's connection, in bytes a millisecond (2 Mbit/s), for the timeout of an upload.
 const UPLOAD_BYTES_PER_MS: u64 = 256;
-
-/// The number of base64 characters of the largest file that is sent in one frame.
-const MAX_FRAME_CHARS: u64 = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
 
 /// The text before the content in the frame. Params are JSON in a JSON string.
 const CONTENT_START: &str = r#"\"content\":\""#;
-
-const NO_FRAME_UPLOAD_SLOT: &str = "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large \
-    file at a time, and was busy for 60 seconds.";
 
 /// A slot in [`UploadSlots`](crate::hub::core::uploads::UploadSlots), released on drop.
 struct UploadSlot<'a> {
@@ -73,9 +65,12 @@ impl Drop for UploadSlot<'_> {
 impl Hub {
     /// Sends a file to the session's CLI, and returns the CLI's result as JSON text.
     pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
-        let _slot = self.acquire_upload_slot(id).await?;
+        let grant = self.turn().upload_slots.request(id)?;
+        let mut slot = UploadSlot { hub: self, session: id, grant };
+        // The sender is in the hub's state, so it is never dropped first.
+        let _ = (&mut slot.grant).await;
         let _memory = self.wait_for_memory(UPLOAD_MEMORY_BYTES).await?;
-        let limit = self.upload_limit();
+        let limit = FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." };
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
         let owner = Owner::Session(id.to_owned());
@@ -85,15 +80,20 @@ impl Hub {
         self.turn().rpc.cancel(&call);
         let accepts_chunks = self.turn().connections.cli(call.conn).is_some_and(|cli| cli.accepts_upload_chunks);
         if accepts_chunks {
-            let chunked =
-                ChunkedUpload { hub: self, owner: &owner, conn: call.conn, id: self.new_id(), is_partial: false };
+            let chunked = ChunkedUpload {
+                hub: self,
+                owner: &owner,
+                conn: call.conn,
+                id: self.new_id(),
+                limit,
+                is_partial: false,
+            };
             return chunked.send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
 
-    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, so that the whole file must still
-    /// be read.
+    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, and so must still be read.
     async fn send_in_frame(
         self: &Arc<Self>,
         body: &dyn UploadBody,
@@ -149,7 +149,8 @@ impl Hub {
         let started_at = self.rt.now();
         // When another namespace began to wait for the slot, and the bytes that were read before.
         let mut contested_since = None;
-        let mut reading = std::pin::pin!(read_upload(body, MAX_FRAME_CHARS, limit));
+        let max_chars = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
+        let mut reading = std::pin::pin!(read_upload(body, max_chars, limit));
         loop {
             match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
                 Either::Left((upload, _)) => {
@@ -172,10 +173,6 @@ impl Hub {
         }
     }
 
-    fn upload_limit(&self) -> FileLimit {
-        FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." }
-    }
-
     /// Returns how long the CLI may take to answer a call with `bytes` of a file, in milliseconds.
     fn upload_timeout_ms(&self, bytes: u64) -> u64 {
         self.config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
@@ -187,7 +184,10 @@ impl Hub {
         let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_str(), deadline);
         while !ticket.try_acquire(self.rt.now()) {
             if self.rt.now() >= deadline {
-                return Err(Error::TooManyUploads(NO_FRAME_UPLOAD_SLOT));
+                return Err(Error::TooManyUploads(
+                    "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large file at a time, and was \
+                    busy for 60 seconds.",
+                ));
             }
             self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
         }
@@ -199,16 +199,8 @@ impl Hub {
         check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = Json::object(&[("path", Json::of(path))]);
-        let deleted = self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, params.text()).await;
+        let deleted = self.call(&Owner::Session(id.to_owned()), Method::DeleteUploadFile, &params).await;
         deleted.map_err(to_upload_error)
-    }
-
-    async fn acquire_upload_slot<'a>(&'a self, session: &'a str) -> Result<UploadSlot<'a>, Error> {
-        let grant = self.turn().upload_slots.request(session)?;
-        let mut slot = UploadSlot { hub: self, session, grant };
-        // The sender is in the hub's state, so it is never dropped first.
-        let _ = (&mut slot.grant).await;
-        Ok(slot)
     }
 }
 
@@ -218,6 +210,7 @@ struct ChunkedUpload<'a> {
     owner: &'a Owner,
     conn: ConnId,
     id: String,
+    limit: FileLimit,
     /// Whether the CLI has a part of the file, and expects the rest.
     is_partial: bool,
 }
@@ -231,7 +224,13 @@ impl ChunkedUpload<'_> {
         loop {
             let bytes = body.file_bytes() - offset;
             let timeout_ms = self.hub.upload_timeout_ms(bytes);
-            let call = self.open_call(timeout_ms).await.map_err(to_upload_error)?;
+            let opened = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await;
+            let call = opened.map_err(to_upload_error)?;
+            if call.conn != self.conn {
+                // Only the socket that received the first chunk can continue.
+                self.hub.turn().rpc.cancel(&call);
+                return Err(to_upload_error(RpcError::Disconnected(Method::UploadChunk.to_string())));
+            }
             let params = Json::object_of_some(&[
                 ("content", Some(Json::of(""))),
                 ("uploadId", Some(Json::of(&self.id))),
@@ -254,8 +253,7 @@ impl ChunkedUpload<'_> {
                 // `Err(Ok(result))` ends the upload; the CLI's answer is the outcome.
                 if rejection_reason(&result).is_some() { Err(Ok(result)) } else { Ok(()) }
             };
-            let next_fields =
-                async { read_upload(body, UPLOAD_CHUNK_CHARS, self.hub.upload_limit()).await.map_err(Err) };
+            let next_fields = async { read_upload(body, UPLOAD_CHUNK_CHARS, self.limit).await.map_err(Err) };
             fields = match try_join(next_fields, accepted).await {
                 Ok((fields, ())) => fields,
                 Err(outcome) => {
@@ -264,16 +262,6 @@ impl ChunkedUpload<'_> {
                 }
             };
         }
-    }
-
-    /// Opens a call to the socket that received the first chunk.
-    async fn open_call(&self, timeout_ms: u64) -> Result<Call, RpcError> {
-        let call = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await?;
-        if call.conn == self.conn {
-            return Ok(call);
-        }
-        self.hub.turn().rpc.cancel(&call);
-        Err(RpcError::Disconnected(Method::UploadChunk.to_string()))
     }
 }
 
@@ -320,7 +308,12 @@ async fn read_upload(
     limit: FileLimit,
 ) -> Result<Option<UploadFields>, Error> {
     let fields = body.read(buffer_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
-    fields.map(|fields| UploadFields::parse(&fields)).transpose()
+    let Some(fields) = fields else { return Ok(None) };
+    let upload: UploadFields = read_object(&fields)?;
+    check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
+    // A browser reports an empty type for a file that it does not know.
+    check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
+    Ok(Some(upload))
 }
 
 /// Sends a call with the buffered content in place of the empty string of the field `content`.
@@ -331,16 +324,6 @@ fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
     let split = frame.rfind(CONTENT_START).map_or(frame.len(), |at| at + CONTENT_START.len());
     let (prefix, suffix) = frame.split_at(split);
     body.send(call.conn, prefix, suffix);
-}
-
-impl UploadFields {
-    fn parse(fields: &str) -> Result<Self, Error> {
-        let upload: Self = read_object(fields)?;
-        check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
-        // A browser reports an empty type for a file that it does not know.
-        check_length("mimeType", &upload.mime_type, 0..=MAX_FILE_NAME_CHARS)?;
-        Ok(upload)
-    }
 }
 
 fn escape_non_ascii(text: &str) -> String {

@@ -3,25 +3,27 @@
 //! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
 //! A commit waits for the end of a burst of changes, and pauses after a burst while other namespaces write.
 //!
-//! Each batch ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages. So a lookup
-//! costs no query of its own, and only one group of lookups is in flight.
+//! Lookups of sessions: concurrent lookups share a batch, for example when many CLIs reconnect after a wake or create sessions.
+//!
+//! Each batch of a commit ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages.
+//! So such a lookup costs no query of its own, and only one group of them is in flight.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
 use futures::channel::oneshot;
-use futures::future::{BoxFuture, Either, select};
+use futures::future::{BoxFuture, Either, join, select};
 
-use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::local_ids::{LocalIds, Seen};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::BeforeImages;
-use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, ReadTicket, UnknownLocalId};
+use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, Lookup, ReadTicket, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
+use crate::hub::{FencedDb, Hub};
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use crate::log::{Level, LogLine};
 use crate::metrics::{Counter, DurationMetric};
@@ -44,6 +46,9 @@ const MIN_PAUSED_EFFECTS: usize = 40;
 const EFFECTS_PER_MS: usize = 6;
 /// The longest pause after a batch, in milliseconds.
 const MAX_PAUSE_MS: u64 = 100;
+
+/// The largest number of session lookups in one batch: each may return a row of 2 MB.
+pub const MAX_GROUPED_LOOKUPS: usize = 16;
 
 /// How many bytes of queued frames are searched for local ids to look up together.
 pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
@@ -168,7 +173,7 @@ impl Hub {
         lookup: LocalIdLookup,
     ) -> Result<Range<u64>, DbError> {
         for statements in batch.part_statements(&self.config.namespace) {
-            self.write_statements(statements).await?;
+            write_statements(&self.db, statements).await?;
         }
         let event_numbers = self.log_events(batch).await?;
         let mut statements = std::mem::take(&mut batch.statements);
@@ -194,17 +199,6 @@ impl Hub {
         let rows = events.encode_batch(numbers.clone(), effects.iter().filter_map(Effect::event));
         events.append_rows(&self.config.namespace, rows, statements);
         Ok(numbers)
-    }
-
-    pub(in crate::hub) async fn write_statements(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
-        if statements.is_empty() {
-            return Ok(());
-        }
-        self.db.batch(&mut statements).await.map(drop)
-    }
-
-    pub(in crate::hub) async fn write_access(&self, mut statements: Vec<Statement>) -> Result<(), DbError> {
-        self.access.batch(&mut statements).await.map(drop)
     }
 
     /// Waits until `count_queued` has not grown during a pass of the event loop, so that the queued items share a batch or a write of
@@ -235,6 +229,61 @@ impl Hub {
             self.rt.sleep(batch_ms.min(thread_ms).min(MAX_PAUSE_MS)).await;
         }
     }
+
+    /// Runs statements with small results in a batch with other lookups. Returns the rows of each. Other tasks may run after the read.
+    pub(in crate::hub) async fn look_up(
+        self: &Arc<Self>,
+        statements: Vec<Statement>,
+    ) -> Result<Vec<Vec<Row>>, DbError> {
+        let (sender, receiver) = oneshot::channel();
+        let is_first = {
+            let lookups = &mut self.turn().lookups;
+            lookups.push(Lookup { statements, sender });
+            lookups.len() == 1
+        };
+        if is_first {
+            self.spawn(|hub| async move {
+                hub.await_burst_end(1, |state| state.lookups.len()).await;
+                let mut lookups = std::mem::take(&mut hub.turn().lookups);
+                while !lookups.is_empty() {
+                    let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
+                    let batch = std::mem::replace(&mut lookups, later_lookups);
+                    hub.spawn(|hub| async move { hub.run_lookups(batch).await });
+                }
+            });
+        }
+        receiver.await.unwrap_or_else(|_| Err(DbError::Unavailable("the hub was interrupted".into())))
+    }
+
+    /// Runs a read, and reads the last rows of the event log at the same time, because the next change needs them.
+    pub(in crate::hub) async fn read_beside_log(
+        &self,
+        read: BoxFuture<'_, Result<Vec<Vec<Row>>, DbError>>,
+    ) -> Result<Vec<Vec<Row>>, DbError> {
+        let is_database_idle = self.db.is_idle() && self.turn().lookups.is_empty();
+        let sync_log = async {
+            if is_database_idle {
+                // After an error, the change reads the log again.
+                let _ = self.publish_missed_events().await;
+            }
+        };
+        join(read, sync_log).await.0
+    }
+
+    async fn run_lookups(&self, mut lookups: Vec<Lookup>) {
+        let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
+        let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
+        let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);
+        for (lookup, count) in lookups.into_iter().zip(counts) {
+            let own_rows = rows.as_mut().map(|rows| rows.by_ref().take(count).collect()).map_err(|error| error.clone());
+            // Fails if the request has ended.
+            let _ = lookup.sender.send(own_rows);
+        }
+    }
+}
+
+pub(in crate::hub) async fn write_statements(db: &FencedDb, mut statements: Vec<Statement>) -> Result<(), DbError> {
+    if statements.is_empty() { Ok(()) } else { db.batch(&mut statements).await.map(drop) }
 }
 
 /// The error of a caller whose commit was abandoned.
@@ -243,8 +292,7 @@ pub(in crate::hub) fn interrupted() -> Error {
 }
 
 impl Turn<'_> {
-    /// Clears the cache and the write queue after a failed batch, because both depend on changes that were not written. Fails
-    /// the `effects` of the batch, and the effects in the write queue.
+    /// Clears the cache and the write queue after a failed batch, because both depend on it. Fails its `effects` and those in the queue.
     pub fn discard_uncommitted(&mut self, effects: Vec<Effect>, error: &Error) {
         self.state.cache.clear();
         self.state.stored_bytes.forget();

@@ -63,8 +63,7 @@ impl Hub {
         };
     }
 
-    /// Reads a large value from the write queue or the database, after all writes queued so far are durable. `None` if another value has
-    /// replaced it.
+    /// Reads a large value from the write queue or the database, after all queued writes are durable. `None` if it was replaced.
     pub(in crate::hub) async fn read_durable_value(
         self: &Arc<Self>,
         owner: &str,
@@ -97,9 +96,8 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Serializes the committed state of a session or machine with changes that are not durable. First waits until the changes
-    /// are durable or the database is stalled. `None` if all changes are durable, or if a part of the committed state is only
-    /// in the database. Fails if the creation of the session or machine is not durable.
+    /// Serializes the committed state of a session or machine, after its changes are durable or the database is stalled. `None` if all
+    /// are durable, or if a part of the state is only in the database. Fails if the creation of the session or machine is not durable.
     pub(in crate::hub) async fn serialize_changed<T>(
         self: &Arc<Self>,
         kind: Kind,
@@ -121,10 +119,9 @@ impl Hub {
         })
     }
 
-    /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are
-    /// durable. Returns `None` if a value was replaced during the read; the caller then tries again. `previous_values`: the large
-    /// values of the previous attempt, which this attempt replaces by its own. Fails if both are equal, because then parts of a
-    /// value are missing.
+    /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are durable. Returns
+    /// `None` if a value was replaced during the read; the caller then tries again. `previous_values`: those of the previous attempt,
+    /// which this attempt replaces by its own. Fails if both are equal, because then parts of a value are missing.
     pub(in crate::hub) async fn read_segments(
         self: &Arc<Self>,
         owner: &str,

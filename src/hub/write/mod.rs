@@ -2,4 +2,3 @@
 
 pub mod commit;
 pub mod large;
-pub mod lookups;

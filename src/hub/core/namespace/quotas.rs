@@ -68,16 +68,6 @@ impl Quotas {
     }
 }
 
-/// What a namespace uses of its quotas.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Usage {
-    /// The contents of all messages, in bytes. Too low until the messages from before the quota are counted.
-    pub bytes: u64,
-    pub max_bytes: Option<u64>,
-    pub sessions: usize,
-    pub max_sessions: usize,
-}
-
 /// How much of a quota of storage is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StorageLevel {
