@@ -31,7 +31,11 @@ function formatCpu({ cpuMs, slices }, floor) {
 
 export const HEADINGS = ['work', 'A', 'B', 'B / A', 'floor', 'CPU A', 'CPU B', 'CPU B / A', 'CPU floor'];
 
-/** Returns the cells of a declared row with the figures of the floor and of the builds A and B. */
+/**
+ * Returns the cells of a declared row with the figures of the floor and of the builds A and B.
+ * @param {Record<string, any>} row
+ * @param {Record<string, any>} figures
+ */
 export function cellsOf({ work, mainFigure }, { floor, A, B }) {
   const compareKey = (key) => formatRatio(ratioOf({ of: B.slices, to: A.slices }, key));
   return [

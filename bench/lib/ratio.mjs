@@ -10,8 +10,7 @@ const CONFIDENCE = 0.95;
  */
 export function rankOfInterval(count) {
   let rank = 1;
-  // The probabilities that exactly `rank`, and that at most `rank`, samples are below the median. The first one is a logarithm, because
-  // with more than 1,000 samples it is too small for a number.
+  // The probability that exactly `rank` samples are below the median, as a logarithm because it may be tiny, and that at most `rank` are.
   let logExactly = Math.log(count) - count * Math.LN2;
   let atMost = (1 + count) / 2 ** count;
   while (2 * atMost <= 1 - CONFIDENCE) {
