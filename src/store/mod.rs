@@ -16,7 +16,6 @@ pub mod columns;
 pub mod completed_requests;
 pub mod counts;
 pub mod devices;
-pub mod event_lines;
 pub mod events;
 pub mod fence;
 pub mod held_messages;

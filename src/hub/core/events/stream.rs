@@ -241,19 +241,13 @@ impl EventStream {
 
     /// Returns the rows that log the events of a batch; no rows while the stream is off.
     pub fn encode_batch<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
-        if self.phase == Phase::Off {
-            return Vec::new();
-        }
-        encode_rows(self.last_logged(), numbers, events)
+        if self.phase == Phase::Off { Vec::new() } else { encode_rows(self.last_logged(), numbers, events) }
     }
 
     /// Returns a row without events, which marks a gap up to `number`; no row while the stream is off.
     pub fn encode_gap(&self, number: u64) -> Vec<EventsRow> {
-        let is_logged = self.phase != Phase::Off;
-        is_logged
-            .then(|| EventsRow { last: number, ..EventsRow::empty_after(self.last_logged()) })
-            .into_iter()
-            .collect()
+        let row = EventsRow { last: number, ..EventsRow::empty_after(self.last_logged()) };
+        if self.phase == Phase::Off { Vec::new() } else { vec![row] }
     }
 
     /// Adds statements to a batch that write rows of the log.
