@@ -18,7 +18,6 @@ pub mod machines;
 pub mod messages;
 pub mod namespaces;
 pub mod permissions;
-pub mod placement;
 pub mod push;
 pub mod query;
 pub mod response;

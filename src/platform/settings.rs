@@ -16,7 +16,6 @@ use crate::http::authentication::Authentication;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
-use crate::http::placement::{parse_jurisdiction, parse_location};
 use crate::hub::FrameUploadSlot;
 use crate::hub::core::config::{
     Config, DEFAULT_PUSH_SUBSCRIPTIONS, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_PUSH_SUBSCRIPTIONS, MAX_UPLOAD_MB,
@@ -27,7 +26,7 @@ use crate::hub::core::namespace::recent_writers::RecentWriters;
 use crate::hub::core::peers::rpc::MAX_RPC_TIMEOUT_MS;
 use crate::log::{self, LogLine};
 use crate::memory_budget::MemoryBudget;
-use crate::model::keyword::{parse_bool, parse_number};
+use crate::model::keyword::{JURISDICTIONS, LOCATIONS, parse_bool, parse_keyword, parse_number};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::to_base64url;
@@ -128,8 +127,8 @@ pub fn databases(
 
 /// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the local one.
 pub fn objects(env: &Env) -> Result<Objects, String> {
-    let jurisdiction = parse_jurisdiction(variable(env, "HUB_JURISDICTION"))?;
-    let location = parse_location(variable(env, "HUB_LOCATION"))?;
+    let jurisdiction = parse_keyword("HUB_JURISDICTION", &JURISDICTIONS, variable(env, "HUB_JURISDICTION"))?;
+    let location = parse_keyword("HUB_LOCATION", &LOCATIONS, variable(env, "HUB_LOCATION"))?;
     let binding =
         js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
     let timed_out = ErrorResponse::hub_unavailable("The hub did not answer in time. Try again.").body();
