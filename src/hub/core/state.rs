@@ -106,7 +106,7 @@ impl State {
     /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
     /// progress or queued writes stay; active and connected ones are evicted last.
     pub fn evict_sessions(&mut self) {
-        self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
+        self.shrink_cache(|budget| budget.memory_budget.shortfall(CACHE_HEADROOM_BYTES));
     }
 
     /// Evicts sessions to free `surplus(budget)` bytes, then drops the JSON of the session list if necessary. Updates the reservation.

@@ -21,19 +21,14 @@ impl Retention {
 
 /// The schedule of the sweep, which deletes the messages of deleted sessions. At most one batch is in progress.
 pub struct Sweep {
-    /// In Unix milliseconds; `None` if there is nothing to delete.
-    due_at: Option<u64>,
+    /// When the next batch is due, in Unix milliseconds; `None` if there is nothing to delete. It begins after the batch in progress.
+    pub due_at: Option<u64>,
     is_running: bool,
 }
 
 impl Sweep {
     pub fn new(due_at: Option<u64>) -> Self {
         Self { due_at, is_running: false }
-    }
-
-    /// Schedules the next batch, which begins after the batch in progress, if there is one.
-    pub fn schedule(&mut self, at: u64) {
-        self.due_at = Some(at);
     }
 
     /// Returns when the next batch is due; `None` while a batch is being deleted.

@@ -158,12 +158,11 @@ impl Liveness {
         // An attachment is written at most once per interval, so the last activity may be later than `attached_at` by that much.
         let latest_attached_at = attached_at.map(|at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         let started_at = latest_attached_at.max(stored.active_at).unwrap_or(now);
-        if active_at.is_none() {
-            stored.active_at = Some(now);
+        let (is_restart, mut grace_ms) = (active_at.is_none(), RECONNECT_GRACE_MS);
+        if is_restart {
+            (stored.active_at, grace_ms) = (Some(now), RESTART_GRACE_MS);
         }
-        let is_restart = active_at.is_none();
-        let (grace_ms, active_at) =
-            (if is_restart { RESTART_GRACE_MS } else { RECONNECT_GRACE_MS }, active_at.unwrap_or(0));
+        let active_at = active_at.unwrap_or(0);
         let disconnected_from = stored.active_at.filter(|_| attached_at.is_none()).map(|at| at + grace_ms);
         let deadline = Deadline { started_at, active_at, stored, disconnected_from, ..Deadline::default() };
         self.pending.insert(owner, deadline);
