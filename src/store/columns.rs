@@ -118,6 +118,15 @@ pub const METADATA: ValueColumns = ["metadata", "metadata_version", "metadata_pa
 pub const AGENT_STATE: ValueColumns = ["agent_state", "agent_state_version", "agent_state_parts"];
 pub const RUNNER_STATE: ValueColumns = ["runner_state", "runner_state_version", "runner_state_parts"];
 
+/// Decodes the rows of a statement. `read` decodes one row.
+pub(super) fn read_rows<T>(
+    table: &'static str,
+    rows: Vec<Row>,
+    read: impl Fn(&mut Columns) -> Result<T, DbError>,
+) -> Result<Vec<T>, DbError> {
+    rows.into_iter().map(|row| read(&mut Columns::new(table, row))).collect()
+}
+
 /// Runs statements as a transaction, and returns the last row of the last statement; `None` if it has no row.
 pub(super) async fn find_last(
     db: &dyn Database,

@@ -150,20 +150,16 @@ struct PageSql {
     after: &'static str,
 }
 
-const PAGE: PageSql = PageSql {
-    before: page!("<", "DESC", message_content, whole_size),
-    after: page!(">", "ASC", message_content, whole_size),
-};
-const PAGE_OF_EXCERPTS: PageSql = PageSql {
-    before: page!("<", "DESC", content_or_excerpt, size_or_excerpt_size),
-    after: page!(">", "ASC", content_or_excerpt, size_or_excerpt_size),
-};
-const SIZES: PageSql =
-    PageSql { before: page_sizes!("<", "DESC", whole_size), after: page_sizes!(">", "ASC", whole_size) };
-const SIZES_OF_EXCERPTS: PageSql = PageSql {
-    before: page_sizes!("<", "DESC", size_or_excerpt_size),
-    after: page_sizes!(">", "ASC", size_or_excerpt_size),
-};
+macro_rules! both_sides {
+    ($sql:ident, $($column:ident),+) => {
+        PageSql { before: $sql!("<", "DESC", $($column),+), after: $sql!(">", "ASC", $($column),+) }
+    };
+}
+
+const PAGE: PageSql = both_sides!(page, message_content, whole_size);
+const PAGE_OF_EXCERPTS: PageSql = both_sides!(page, content_or_excerpt, size_or_excerpt_size);
+const SIZES: PageSql = both_sides!(page_sizes, whole_size);
+const SIZES_OF_EXCERPTS: PageSql = both_sides!(page_sizes, size_or_excerpt_size);
 
 /// Selects the JSON of a large message, up to the first part of its content. `?1`: session, `?2`: namespace, `?3`: seq.
 #[rustfmt::skip]
