@@ -14,7 +14,6 @@ use sha2::{Digest, Sha256};
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{Reply, Response, to_response};
-use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
@@ -299,17 +298,13 @@ impl Authentication {
     }
 
     /// Generates and stores a secret when there is none yet.
-    async fn load_jwt_key(&self) -> Result<JwtKey, ErrorResponse> {
+    pub(super) async fn load_jwt_key(&self) -> Result<JwtKey, ErrorResponse> {
         if let Some(key) = lock(&self.jwt).clone() {
             return Ok(key);
         }
         let generated = self.generate_secret()?;
         let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await.map_err(Error::from)?;
         Ok(lock(&self.jwt).insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
-    }
-
-    pub async fn load_answer_key(&self) -> Result<AnswerKey, ErrorResponse> {
-        Ok(AnswerKey::derive(&self.load_jwt_key().await?))
     }
 
     /// `POST /api/auth`: exchanges an access token for a JWT.

@@ -194,10 +194,6 @@ impl RoutedRequest {
     pub fn host(&self) -> &str {
         self.request.headers().get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
     }
-
-    pub fn hub_origin(&self) -> Option<String> {
-        hub_origin(self.host())
-    }
 }
 
 /// Returns the https origin of a hub with this host; `None` for a private host such as localhost.
