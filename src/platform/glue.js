@@ -45,6 +45,27 @@ async function discardRest(reader, maxBytes, idleMs, totalMs) {
 }
 
 /**
+ * Reads at least `minBytes` of a body, or its rest, into a buffer. Cancels the body if its client takes longer than `timeoutMs`.
+ * @param {Uint8Array<ArrayBuffer>} buffer is detached
+ * @returns {Promise<{value: Uint8Array<ArrayBuffer> | undefined, done: boolean} | 'stalled' | 'broken'>} the bytes that were read
+ */
+export async function readAtLeast(reader, minBytes, buffer, timeoutMs) {
+  let stalled = false;
+  const timer = setTimeout(() => {
+    stalled = true;
+    reader.cancel().catch(() => {});
+  }, timeoutMs);
+  try {
+    const read = await reader.readAtLeast(minBytes, buffer);
+    return stalled ? 'stalled' : read;
+  } catch {
+    return stalled ? 'stalled' : 'broken';
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
  * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
  * not with the declared length.
  * @param {number | undefined} declaredBytes the `Content-Length` of the request, in bytes
@@ -62,44 +83,31 @@ export async function readBody(request, declaredBytes, limit, chunkBytes, progre
   // A chunked body may be longer than its declared length.
   const maxBytes = declaredBytes ?? limit;
   const reader = body.getReader({ mode: 'byob' });
-  let stalled = false;
-  const stop = () => {
-    stalled = true;
-    reader.cancel().catch(() => {});
-  };
   const deadline = Date.now() + totalTimeoutMs;
-  let timer;
   let buffer = new ArrayBuffer(Math.min(chunkBytes, maxBytes + 1));
   let length = 0;
-  try {
-    for (;;) {
-      if (length === buffer.byteLength) {
-        const size = Math.min(2 * length, maxBytes + 1);
-        if (!(await reserve(size))) {
-          reader.releaseLock();
-          return 'overloaded';
-        }
-        buffer = buffer.transfer(size);
-      }
-      const freeSpace = new Uint8Array(buffer, length);
-      const minBytes = Math.min(chunkBytes, freeSpace.length);
-      timer = setTimeout(stop, Math.min(progressTimeoutMs, deadline - Date.now()));
-      const { value, done } = await reader.readAtLeast(minBytes, freeSpace);
-      clearTimeout(timer);
-      if (stalled) return 'stalled';
-      buffer = value.buffer;
-      length += value.length;
-      if (length > maxBytes) {
+  for (;;) {
+    if (length === buffer.byteLength) {
+      const size = Math.min(2 * length, maxBytes + 1);
+      if (!(await reserve(size))) {
         reader.releaseLock();
-        return 'too-large';
+        return 'overloaded';
       }
-      // A read that is shorter than requested is the last one.
-      if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
+      buffer = buffer.transfer(size);
     }
-  } catch {
-    return stalled ? 'stalled' : 'broken';
-  } finally {
-    clearTimeout(timer);
+    const freeSpace = new Uint8Array(buffer, length);
+    const minBytes = Math.min(chunkBytes, freeSpace.length);
+    const read = await readAtLeast(reader, minBytes, freeSpace, Math.min(progressTimeoutMs, deadline - Date.now()));
+    if (typeof read === 'string') return read;
+    const { value, done } = read;
+    buffer = value.buffer;
+    length += value.length;
+    if (length > maxBytes) {
+      reader.releaseLock();
+      return 'too-large';
+    }
+    // A read that is shorter than requested is the last one.
+    if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
   }
 }
 
