@@ -17,7 +17,6 @@ use super::response::{Reply, Response, to_response};
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
-use crate::hub::core::error::Error;
 use crate::memory_budget::{ResponseText, lock};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
@@ -147,11 +146,7 @@ impl Authentication {
             let is_counted = device_client.is_some_and(|client| self.wrong_tokens.count_attempt(client, now_ms));
             if device_client.is_some()
                 && !is_counted
-                && !self
-                    .wrong_tokens
-                    .could_be_device_token(&*self.db, &hash(token), now_ms)
-                    .await
-                    .map_err(Error::from)?
+                && !self.wrong_tokens.could_be_device_token(&*self.db, &hash(token), now_ms).await?
             {
                 return Err(ErrorResponse::rate_limited(60));
             }
@@ -260,7 +255,7 @@ impl Authentication {
             }
             Some((Credential::Device(_), _)) | None => devices::find_by_token(&*self.db, &hash(token)).await,
         };
-        let device = found.map_err(Error::from)?.ok_or_else(ErrorResponse::unauthorized)?;
+        let device = found?.ok_or_else(ErrorResponse::unauthorized)?;
         if let Some(statement) = devices::record_use(&device, now_ms).filter(|_| !device.is_revoked) {
             // After a failure, the next check records the use.
             let _ = query(&*self.db, statement).await;
@@ -286,7 +281,7 @@ impl Authentication {
         if let Some(known) = lock(&self.generations).get(namespace).filter(is_usable) {
             return Ok((known.value, known.fresh_until));
         }
-        let generation = devices::load_generation(&*self.db, namespace).await.map_err(Error::from)?;
+        let generation = devices::load_generation(&*self.db, namespace).await?;
         let fresh_until = now_ms + CACHE_MS;
         insert(&self.generations, namespace.clone(), Cached { value: generation, fresh_until });
         Ok((generation, fresh_until))
@@ -303,7 +298,7 @@ impl Authentication {
             return Ok(key);
         }
         let generated = self.generate_secret()?;
-        let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await.map_err(Error::from)?;
+        let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await?;
         Ok(lock(&self.jwt).insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
     }
 

@@ -177,8 +177,7 @@ impl Edge {
     async fn claim_token(&self, claim_hash: &str, random: &str, code: Option<ClaimedCode<'_>>, now: u64) -> Reply {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
         let status = code.is_none().then(|| Json::of("approved"));
-        let claimed = claim(&*self.authentication.db, claim_hash, &hash(&token), code, now).await;
-        let error = match claimed.map_err(Error::from)? {
+        let error = match claim(&*self.authentication.db, claim_hash, &hash(&token), code, now).await? {
             Claim::Device(device, namespace) => {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =

@@ -87,13 +87,6 @@ pub enum PairingStep {
     Poll,
 }
 
-impl PairingStep {
-    /// The prefix under which the requests of an address are counted. A device polls for minutes, so its polls do not count as guesses.
-    pub fn attempts_prefix(self) -> &'static str {
-        if self == Self::Poll { "poll " } else { "pair " }
-    }
-}
-
 /// The kind of client that reads the history, which determines the default page and the format of the response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reader {
@@ -204,7 +197,7 @@ impl Edge {
             METRICS_PATH => self.route_metrics(head),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
             "/api/answers" => require_method(head, &["POST"], || Action::Answer),
-            "/api/devices" if !["GET", "HEAD"].contains(&head.method.as_str()) => {
+            "/api/devices" if !is_read(&head.method) => {
                 require_method(head, &["GET", "HEAD", "POST"], || Action::Pair(PairingStep::Redeem))
             }
             "/api/devices/requests" => require_method(head, &["POST"], || Action::Pair(PairingStep::Request)),
@@ -218,8 +211,7 @@ impl Edge {
             }
             "/api/namespaces/databases" => {
                 self.verify_operator(head, now_ms)?;
-                let list = list_databases(&self.databases).await.map_err(Error::from)?;
-                let list = ResponseText::wrap("databases", &list);
+                let list = ResponseText::wrap("databases", &list_databases(&self.databases).await?);
                 require_method(head, &["GET", "HEAD"], || Action::Respond(list.into_response()))
             }
             path if path.starts_with("/api/namespaces/") => {
@@ -296,7 +288,7 @@ impl Edge {
                 Ok(_) => continue,
                 Err(error) => error,
             };
-            return ErrorResponse::from(Error::from(error)).into_response();
+            return ErrorResponse::from(error).into_response();
         }
         health(Some("ok"))
     }

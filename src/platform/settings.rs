@@ -141,12 +141,6 @@ pub fn objects(env: &Env) -> Result<Objects, String> {
     })
 }
 
-/// Checks the binding of the rate limit, without which `POST /api/auth` would silently allow unlimited attempts.
-fn check_rate_limit(env: &Env) -> Result<(), String> {
-    let is_bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
-    if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
-}
-
 pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
@@ -156,7 +150,10 @@ pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, Strin
     })?;
     let db = Arc::clone(databases.get(DIRECTORY).map_err(|error| error.to_string())?);
     let metrics_token = variable(env, "METRICS_TOKEN").map(MetricsToken::parse).transpose()?;
-    check_rate_limit(env)?;
+    // Without the binding, `POST /api/auth` would silently allow unlimited attempts.
+    if !js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined()) {
+        return Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into());
+    }
     let authentication = Authentication::new(tokens, jwt, db, Arc::new(WorkerEnvironment));
     Ok(Edge::new(authentication, cors, routing, databases, memory_budget(), metrics_token))
 }

@@ -23,7 +23,7 @@ use super::time::{now, sleep};
 use super::upload::max_body_bytes;
 use crate::auth::token::{Credential, VerifiedToken};
 use crate::http::authentication::{Authentication, rate_limit_key};
-use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
+use crate::http::edge::{Action, Edge, PairingStep, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
@@ -328,7 +328,9 @@ impl IncomingRequest {
     /// Signs in, handles a request of a new device, or forwards an answer from a notification.
     async fn authenticate(&self, action: Action) -> Result<Response> {
         let prefix = match action {
-            Action::Pair(step) => step.attempts_prefix(),
+            // A device polls for minutes, so its polls do not count as guesses.
+            Action::Pair(PairingStep::Poll) => "poll ",
+            Action::Pair(_) => "pair ",
             Action::Answer => "answer ",
             _ => "",
         };
