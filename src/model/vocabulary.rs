@@ -154,7 +154,7 @@ impl Vocabulary {
     /// Returns the name to use for agent alpha when neither the client nor the session names an agent. This name is the first word
     /// of the vocabulary, because the CLIs of the deployment may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
-        let alpha = Agent::Alpha.as_str();
+        let alpha = Agent::Alpha.into_str();
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
@@ -181,7 +181,7 @@ impl Vocabulary {
 
     /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
     pub fn agent_names<'a>(&'a self, agent: Agent, preferred: &'a str) -> impl Iterator<Item = &'a str> {
-        [preferred, agent.as_str()].into_iter().chain(words_for(agent.as_str(), &self.agents))
+        [preferred, agent.into_str()].into_iter().chain(words_for(agent.into_str(), &self.agents))
     }
 }
 
