@@ -82,21 +82,4 @@ mod tests {
             assert_eq!(detail.as_deref(), expected, "{arguments}");
         }
     }
-
-    #[test]
-    fn only_a_whole_request_without_questions_plan_or_choice_is_yes_or_no() {
-        for (request, expected) in [
-            (r#"{"tool":"Bash","arguments":{"command":"ls"}}"#, true),
-            (r#"{"tool":"Bash","arguments":{},"needsChoice":false,"shortened":null,"choices":[]}"#, true),
-            (r#"{"tool":"Bash"}"#, false),
-            (r#"{"arguments":{}}"#, false),
-            (r#"{"tool":"Bash","argumentsBytes":9}"#, false),
-            (r#"{"tool":"Bash","arguments":{},"shortened":{"parts":1,"bytes":9}}"#, false),
-            (r#"{"tool":"Bash","arguments":{},"needsChoice":true}"#, false),
-            (r#"{"tool":"AskUserQuestion","arguments":{"questions":[]}}"#, false),
-            (r#"{"tool":"ExitPlanMode","arguments":{"plan":"1. Do it"}}"#, false),
-        ] {
-            assert_eq!(with_call(request, |call| call.is_yes_or_no()), expected, "{request}");
-        }
-    }
 }
