@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::mac::hmac_sha256;
+use super::hmac_sha256;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 
@@ -251,8 +251,7 @@ impl fmt::Debug for TokenVerifier {
 mod tests {
     use super::*;
 
-    /// Computed with `node:crypto`:
-    /// `crypto.createHmac('sha256', 's3cret').update('namespace:' + ns).digest('base64url')`.
+    /// Computed with `node:crypto`: `crypto.createHmac('sha256', 's3cret').update('namespace:' + ns).digest('base64url')`.
     const TEAM: &str = "bQRx2_PD4XdqgVEhF-BUtXxtDvHx7RJS5WcqRf7pk3k";
     const DEFAULT: &str = "gNaeTFGclY-c0n_Pi4AgsvVuVelXfNK1d6mt6y7pjck";
 
