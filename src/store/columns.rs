@@ -50,12 +50,10 @@ impl Columns {
 
     /// The next column as a non-negative integer.
     pub fn number(&mut self, column: &'static str) -> Result<u64, DbError> {
-        let value = self.values.next();
-        let number = match value {
-            Some(Value::Integer(number)) => u64::try_from(number).ok(),
-            _ => None,
-        };
-        number.ok_or_else(|| self.unexpected(column, "a non-negative integer", describe_type(value.as_ref())))
+        match self.values.next() {
+            Some(Value::Integer(number @ 0..)) => Ok(number.cast_unsigned()),
+            other => Err(self.unexpected(column, "a non-negative integer", describe_type(other.as_ref()))),
+        }
     }
 
     pub fn count(&mut self, column: &'static str) -> Result<usize, DbError> {

@@ -227,7 +227,6 @@ type MessageKey = (String, u64);
 /// An empty id, as JSON. No session has this id, so no client receives the event.
 const NO_SESSION: &str = "\"\"";
 
-/// Appends the line of an event.
 pub fn push_line(text: &mut String, number: u64, event: &Event) {
     let (kind, id) = match &event.audience {
         Audience::Session(id) => ('s', id),
@@ -270,7 +269,6 @@ fn encode_reference(number: u64, session: &str, seq: u64) -> String {
     format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
 }
 
-/// Returns the messages to which a text refers.
 fn references(text: &str) -> impl Iterator<Item = MessageKey> {
     text.lines().filter_map(decode_reference).map(|(_, _, message)| message)
 }

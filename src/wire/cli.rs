@@ -412,7 +412,6 @@ pub fn update_frame(id: &str, seq: u64, created_at: u64, body: Json) -> String {
     socketio::event_frame(NAMESPACE, None, "update", &[update.text()])
 }
 
-/// Returns the body for a new message.
 pub fn new_message(session: &str, message: &Message) -> Json {
     Json::object(&[("t", Json::of("new-message")), ("sid", Json::of(session)), ("message", Json::of(message))])
 }

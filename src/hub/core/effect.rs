@@ -71,7 +71,6 @@ pub enum Effect {
     Update {
         owner: Owner,
         except: Option<ConnId>,
-        /// The frame.
         parts: TextParts,
     },
     /// Publishes a message to web clients and to the session's CLIs, except the CLI that sent it. The frames are built when the effect

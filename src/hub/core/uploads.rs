@@ -10,7 +10,6 @@ use crate::memory_budget::lock;
 
 /// How many uploads a namespace processes at a time. Further uploads wait.
 const MAX_UPLOADS_AT_ONCE: usize = 8;
-/// How many uploads may wait.
 const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, waiting or in progress (PROTOCOL-WEB.md "Uploads"). So one session cannot fill the queue.
 const MAX_UPLOADS_OF_SESSION: usize = 16;

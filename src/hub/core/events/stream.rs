@@ -78,7 +78,8 @@ pub struct EventStream {
     last_used: u64,
     /// The last number that is reserved for an event; `last_published` if none is reserved.
     last_reserved: u64,
-    last_published: u64,
+    /// The number of the last event that was sent to web clients.
+    pub last_published: u64,
 }
 
 /// Inputs.
@@ -276,11 +277,6 @@ impl EventStream {
     /// When the stream is turned off, in Unix milliseconds; `None` while a web client is connected or the stream is off.
     pub fn logging_ends_at(&self) -> Option<u64> {
         self.log.idle_since.map(|since| since + LOG_RETENTION_MS)
-    }
-
-    /// Returns the number of the last event that was sent to web clients.
-    pub fn last_published(&self) -> u64 {
-        self.last_published
     }
 
     /// Returns the read that must end before another batch is logged.

@@ -18,20 +18,13 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESS
 use crate::model::owner::Owner;
 
 /// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL.md "States of a session").
-const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
+pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 
 /// When the requests of each session are canceled, in Unix milliseconds.
 #[derive(Debug, Default)]
 pub struct KeptRequests(BTreeMap<String, u64>);
 
 impl KeptRequests {
-    /// Schedules the cancellation of a session's requests in [`KEEP_REQUESTS_MS`]. Returns the time of the cancellation.
-    pub fn keep(&mut self, session: &str, now: u64) -> u64 {
-        let until = now + KEEP_REQUESTS_MS;
-        self.set(session, until);
-        until
-    }
-
     /// Sets the time at which the requests of a session are canceled.
     pub fn set(&mut self, session: &str, until: u64) {
         self.0.insert(session.to_owned(), until);
