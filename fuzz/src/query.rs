@@ -10,7 +10,7 @@ use session_gateway_hub::auth::token::{TokenVerifier, VerifiedToken};
 use session_gateway_hub::http::authentication::Authentication;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
-use session_gateway_hub::http::query::Query;
+use session_gateway_hub::http::extract::Query;
 use session_gateway_hub::log::LogLine;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::places::Databases;

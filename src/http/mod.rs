@@ -19,7 +19,6 @@ pub mod messages;
 pub mod namespaces;
 pub mod permissions;
 pub mod push;
-pub mod query;
 pub mod response;
 pub mod sessions;
 pub mod workspace;
