@@ -22,7 +22,7 @@ use super::settings::{self, AUTH_RATE_LIMIT};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
 use crate::auth::token::{Credential, VerifiedToken};
-use crate::http::authentication::{Authentication, rate_limit_key};
+use crate::http::authentication::rate_limit_key;
 use crate::http::edge::{Action, Edge, PairingStep, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
@@ -48,6 +48,9 @@ const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
 /// The most unread bytes of all event streams (SSE) of an isolate: twice the largest event. Not in the memory budget.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
+
+/// The close code and reason when a socket can't be forwarded or its token can't be verified.
+const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -299,11 +302,7 @@ impl IncomingRequest {
     async fn connect_bridged(&self, server: &worker::WebSocket) -> Result<()> {
         let socket: &web_sys::WebSocket = server.as_ref();
         let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
-        let Some((namespace, connect)) =
-            wait_for_connect(&self.state.edge.authentication, &self.head.client, &inbox, server).await?
-        else {
-            return Ok(());
-        };
+        let Some((namespace, connect)) = self.wait_for_connect(&inbox, server).await? else { return Ok(()) };
         let response = self.connect(&namespace, SocketKind::BridgedCli, None, None).await?;
         match glue::web_socket(&response) {
             Some(object) => inbox.pipe(&connect, &object),
@@ -311,6 +310,56 @@ impl IncomingRequest {
             None => server.close(Some(UNAVAILABLE.0), Some(UNAVAILABLE.1))?,
         }
         Ok(())
+    }
+
+    /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
+    async fn wait_for_connect(
+        &self,
+        inbox: &glue::Inbox,
+        server: &worker::WebSocket,
+    ) -> Result<Option<(Namespace, String)>> {
+        let (authentication, client) = (&self.state.edge.authentication, self.head.client.as_str());
+        let mut connecting = Connecting::new(now(), Upgrade::Unauthenticated);
+        let (code, reason) = loop {
+            let remaining_ms = u32::try_from(connecting.expires_at().saturating_sub(now())).unwrap_or(0);
+            let message = JsFuture::from(inbox.next(remaining_ms)).await?;
+            if inbox.closed() {
+                return Ok(None);
+            }
+            if message.is_undefined() || remaining_ms == 0 {
+                break NO_CONNECT;
+            }
+            let Some(frame) = message.as_string() else { break BINARY_UNSUPPORTED };
+            let outcome = match connecting.receive(&frame) {
+                Err(outcome) => outcome,
+                Ok(check) => {
+                    let granted = match check.auth.token.as_deref() {
+                        Some(token) => match authentication.verify(token, Some(client), now(), false).await {
+                            Err(error) if error.is_unavailable() => break UNAVAILABLE,
+                            verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
+                        },
+                        None => None,
+                    };
+                    match check.decide(None, granted) {
+                        Ok(verified) => return Ok(Some((verified.namespace, frame))),
+                        Err(outcome) => outcome,
+                    }
+                }
+            };
+            if outcome.is_refused {
+                write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
+            }
+            if let Some(reply) = outcome.reply {
+                // Fails if the socket is closing; the next iteration returns then.
+                let _ = server.send_with_str(reply);
+            }
+            match outcome.next {
+                Ok(next) => connecting = next,
+                Err(close) => break close,
+            }
+        };
+        server.close(Some(code), Some(reason))?;
+        Ok(None)
     }
 
     /// Performs a read while its token is checked. Discards the response if the token is not valid.
@@ -376,57 +425,4 @@ impl IncomingRequest {
         let _ = self.context.wait_until(&response);
         Ok(JsFuture::from(response).await?.into())
     }
-}
-
-/// The close code and reason when a socket can't be forwarded or its token can't be verified.
-const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
-
-/// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
-async fn wait_for_connect(
-    authentication: &Authentication,
-    client: &str,
-    inbox: &glue::Inbox,
-    server: &worker::WebSocket,
-) -> Result<Option<(Namespace, String)>> {
-    let mut connecting = Connecting::new(now(), Upgrade::Unauthenticated);
-    let (code, reason) = loop {
-        let remaining_ms = u32::try_from(connecting.expires_at().saturating_sub(now())).unwrap_or(0);
-        let message = JsFuture::from(inbox.next(remaining_ms)).await?;
-        if inbox.closed() {
-            return Ok(None);
-        }
-        if message.is_undefined() || remaining_ms == 0 {
-            break NO_CONNECT;
-        }
-        let Some(frame) = message.as_string() else { break BINARY_UNSUPPORTED };
-        let outcome = match connecting.receive(&frame) {
-            Err(outcome) => outcome,
-            Ok(check) => {
-                let granted = match check.auth.token.as_deref() {
-                    Some(token) => match authentication.verify(token, Some(client), now(), false).await {
-                        Err(error) if error.is_unavailable() => break UNAVAILABLE,
-                        verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
-                    },
-                    None => None,
-                };
-                match check.decide(None, granted) {
-                    Ok(verified) => return Ok(Some((verified.namespace, frame))),
-                    Err(outcome) => outcome,
-                }
-            }
-        };
-        if outcome.is_refused {
-            write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
-        }
-        if let Some(reply) = outcome.reply {
-            // Fails if the socket is closing; the next iteration returns then.
-            let _ = server.send_with_str(reply);
-        }
-        match outcome.next {
-            Ok(next) => connecting = next,
-            Err(close) => break close,
-        }
-    };
-    server.close(Some(code), Some(reason))?;
-    Ok(None)
 }
