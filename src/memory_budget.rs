@@ -139,8 +139,7 @@ impl NamespaceBudget {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. While the pool is nearly unused, a
-    /// reservation may be larger than the whole pool.
+    /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. May exceed a nearly unused pool.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reservation = self.empty_reservation();
         self.make_room(bytes).then(|| {

@@ -15,8 +15,7 @@ use sha2::{Digest as _, Sha256};
 /// The block size of SHA-256, in bytes.
 const BLOCK_BYTES: usize = 64;
 
-/// Returns the HMAC-SHA256 (RFC 2104) of a message that consists of several parts. One function, because the compiler would inline the
-/// hash wherever it is used.
+/// Returns the HMAC-SHA256 (RFC 2104) of a message in several parts. Not inlined, because it would be compiled wherever it is used.
 #[inline(never)]
 fn hmac_sha256(key: &[u8], message: &[&[u8]]) -> [u8; 32] {
     let mut block = [0; BLOCK_BYTES];

@@ -1,5 +1,4 @@
-//! `/api/devices`: devices and their codes. The worker handles the requests of new devices, which have no token, because it does not know
-//! their namespace.
+//! `/api/devices`: devices and their codes. The worker handles the requests of new devices, which have no token, and so no namespace.
 
 use serde::Deserialize;
 

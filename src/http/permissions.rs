@@ -84,8 +84,7 @@ fn take_answer<T: DeserializeOwned>(
     Ok((id, body))
 }
 
-/// `GET /api/sessions/:id/permissions/:requestId/content` and `DELETE /api/sessions/:id/permissions/rules/:ruleId`: return the
-/// CLI's response unchanged.
+/// `GET .../permissions/:requestId/content` and `DELETE .../permissions/rules/:ruleId`: return the CLI's response unchanged.
 pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let workspace = request.load_workspace().await?;

@@ -168,8 +168,7 @@ fn plausible_time(request: &RawValue, now: u64) -> Option<u64> {
     (MIN_REQUEST_TIME..=now + MAX_CLOCK_DIFFERENCE_MS).contains(&created_at).then_some(created_at)
 }
 
-/// Returns a time for each pending request without a plausible time of its own: the time in `before`, else `now`. `None` if there is
-/// no such request.
+/// Returns a time for each pending request without a plausible time: the time in `before`, else `now`. `None` without such requests.
 pub fn request_times(state: Option<&Json>, before: Option<&Json>, now: u64) -> Option<Json> {
     let before = JsonObject::of(before);
     let current_time = Json::of(&now);

@@ -1,5 +1,4 @@
-//! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
-//! protocol.
+//! A deployment's own words for agents, models, methods and fields, for CLIs that use other words than the protocol.
 //!
 //! The hub accepts both a word of the deployment and the protocol's name. What a CLI writes is stored and shown unchanged.
 //! Calls to a CLI use the words of the CLI's [`Dialect`]. Source: docs/SETTINGS.md, variable `VOCABULARY`.

@@ -66,8 +66,7 @@ export async function readAtLeast(reader, minBytes, buffer, timeoutMs) {
 }
 
 /**
- * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
- * not with the declared length.
+ * Reads the body of a request, up to the limit. The buffer grows with the received bytes, not with the declared length.
  * @param {number | undefined} declaredBytes the `Content-Length` of the request, in bytes
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
@@ -188,8 +187,7 @@ export function parseHeaders(headers) {
 }
 
 /**
- * Sends a POST request to a push service. A client has chosen the URL, so redirects are not followed, and the body of the
- * response is not read.
+ * Sends a POST request to a push service. Follows no redirect and reads no body, because a client has chosen the URL.
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  * @returns {Promise<string>} two lines, status and `Retry-After`; or an error message
@@ -297,10 +295,7 @@ function propagateClose(socket, { code, reason }) {
 const MAX_QUEUED_FRAMES = 256;
 const MAX_QUEUED_SIZE = 256 * 1024;
 
-/**
- * Queues the messages of an accepted WebSocket until it is piped to another. The client is not authenticated, so the size of a
- * message and of the queue are limited.
- */
+/** Queues the messages of an accepted WebSocket until it is piped to another. Limits their sizes: the client is not authenticated. */
 export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes

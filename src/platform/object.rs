@@ -107,8 +107,7 @@ struct RunningHub {
     runtime: Arc<ObjectRuntime>,
 }
 
-/// The Durable Object class: one instance per namespace, the only writer of its data. The runtime calls its methods; each is
-/// guarded against the loss of the wasm instance.
+/// The Durable Object class: one instance per namespace, the only writer of its data. Each method is guarded against a panic.
 #[wasm_bindgen]
 pub struct NamespaceHub(Rc<NamespaceObject>);
 

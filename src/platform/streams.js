@@ -11,10 +11,7 @@ const namespaces = new Map();
 /** The unread bytes of all namespaces. */
 let totalBytes = 0;
 
-/**
- * The streams of a namespace. The platform may end a request without calling `cancel`. The stream of such a request stays until
- * it is the largest one and is dropped.
- */
+/** The streams of a namespace. The platform may end a request without `cancel`: its stream then stays until it is dropped as the largest. */
 class NamespaceStreams {
   streams = new Set();
   /** The bytes of all messages in queues. A message in several queues counts once. */
@@ -117,9 +114,8 @@ class EventStream {
   }
 
   /**
-   * Drops the unread messages. The client reconnects and resumes after its last event. The stream ends at the next message,
-   * which is a heartbeat at the latest, or when the client reads: the runtime allows I/O only in the events of the stream's own
-   * request.
+   * Drops the unread messages. The client reconnects and resumes after its last event. The stream ends when the client reads, or
+   * at the next message, a heartbeat at the latest: the runtime allows I/O only in the events of the stream's request.
    */
   fail() {
     this.#hasFailed = true;

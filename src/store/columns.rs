@@ -1,5 +1,4 @@
-//! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the
-//! column, never a default value.
+//! Strict decoding of rows: a column that is missing or has an unexpected type is an error with its name, never a default value.
 
 use super::{Database, DbError, Found, Row, Statement, Value};
 use crate::model::json::Json;

@@ -1,5 +1,4 @@
-//! The log of events for web clients that reconnect. The rows of the log are written in the transaction of the changes that
-//! caused the events.
+//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused the events.
 //!
 //! The text of a row has one line for each event. A line has three columns, separated by tabs:
 //!

@@ -70,8 +70,7 @@ pub fn read_all(namespace: &Namespace, rows: Vec<Row>) -> Result<Vec<Machine>, D
     })
 }
 
-/// Selects whether a machine with this id exists, and whether it belongs to the namespace, for
-/// [`read_owned`](super::columns::read_owned).
+/// Selects whether a machine exists and belongs to the namespace, for [`read_owned`](super::columns::read_owned).
 pub fn select_owner(namespace: &Namespace, id: &str) -> Statement {
     Statement::new("SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1", [id.into(), namespace.into()])
 }

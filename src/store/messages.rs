@@ -1,5 +1,4 @@
-//! Messages: writing them with the parts of large ones, and lookups by local id. [`history`](super::history) reads
-//! pages.
+//! Messages: writing them with the parts of large ones, and lookups by local id. Pages: [`history`](super::history).
 
 use super::bulk::{BulkRow, BulkStatements};
 use super::columns::{Columns, read_rows};

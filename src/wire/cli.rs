@@ -404,8 +404,7 @@ pub fn rpc_request(method: &str, params: &str) -> String {
 pub const VALUE_PLACEHOLDER: &str = r#""value":null"#;
 
 /// Encodes the event `update`, which notifies a CLI of a change by another client. [`TextParts`](crate::model::text_parts::TextParts)
-/// replaces the placeholders in `body`. `id` is a UUID v7. `seq` increases monotonically in the namespace. `created_at`: Unix
-/// milliseconds.
+/// replaces the placeholders in `body`. `id` is a UUID v7. `seq` increases in the namespace. `created_at`: Unix milliseconds.
 pub fn update_frame(id: &str, seq: u64, created_at: u64, body: Json) -> String {
     let (id, seq, created_at) = (Json::of(id), Json::of(&seq), Json::of(&created_at));
     let update = Json::object(&[("id", id), ("seq", seq), ("createdAt", created_at), ("body", body)]);

@@ -26,8 +26,7 @@ pub struct UploadSlots {
 }
 
 impl UploadSlots {
-    /// Requests a slot for an upload to a session. The receiver resolves once the slot is granted. After each successful call, the
-    /// caller must call [`release`](Self::release).
+    /// Requests a slot for an upload. The receiver resolves once it is granted. [`release`](Self::release) must follow each success.
     pub fn request(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
             return Err(Error::TooManyUploads("This session already has 16 uploads, the maximum."));

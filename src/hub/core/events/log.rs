@@ -1,5 +1,4 @@
-//! The log of events: the events that are in memory, since the hub woke and earlier ones once a client needs them, and the rows of
-//! the database.
+//! The log of events: the events in memory, to which earlier ones are added when a client needs them, and the rows of the database.
 
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -1,5 +1,4 @@
-//! The event stream of a namespace: the ids and frames of its events, and which events web clients receive, have missed, or can resume
-//! from.
+//! The event stream of a namespace: the ids and frames of its events, and which of them clients get, have missed, or can resume from.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -8,8 +8,7 @@ use strum::{EnumString, IntoStaticStr};
 use crate::hub::core::ports::Runtime;
 use crate::hub::core::storage_keys::CLOSED_FOR;
 
-/// What a namespace is closed for: it accepts only the requests of the operator that import, move or delete it. The names are the values in
-/// the object's storage.
+/// Why a namespace accepts only the operator's requests to import, move or delete it. The names are the values in the object's storage.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, EnumString, IntoStaticStr)]
 #[strum(serialize_all = "lowercase")]
 pub enum ClosedFor {

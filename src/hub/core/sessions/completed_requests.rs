@@ -1,5 +1,4 @@
-//! The *record* of a session in memory: its completed permission requests. If a record exceeds its size limit, its oldest
-//! entries are removed.
+//! The *record* of a session in memory: its completed permission requests. Above its size limit, its oldest entries are removed.
 
 use std::cell::LazyCell;
 use std::collections::{BTreeMap, HashSet};

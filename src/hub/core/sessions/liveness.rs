@@ -1,9 +1,8 @@
 //! The inactivity deadlines of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
-//! Activity moves a deadline in memory, and writes neither to the database nor to the object's storage. The attachment of a
-//! socket holds the time of the last activity of each owner. The storage has a [`StoredDeadline`] for each active owner: the
-//! part of the deadline that is in no attachment. So deadlines survive hibernation. A restart of the hub closes all sockets.
-//! Then all deadlines start again.
+//! Activity moves a deadline in memory, and writes neither to the database nor to storage. The attachment of a socket has the last
+//! activity of each owner. The storage has a [`StoredDeadline`] for each active owner: the part of the deadline that is in no
+//! attachment. So deadlines survive hibernation. After a restart, which closes all sockets, they start again.
 //!
 //! The pending permission requests of an inactive session have a deadline, too. If its CLI does not reconnect within
 //! [`KEEP_REQUESTS_MS`], the requests are canceled.
