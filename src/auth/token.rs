@@ -100,8 +100,7 @@ impl VerifiedToken {
 /// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
 /// `CLI_API_TOKEN`, which is valid for every namespace, or the namespace's own secret:
 /// `base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE))`, without padding. After the tokens of the namespace were revoked
-/// `N` times, it is `N.base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE + ":" + N))`. The verifier does not know which
-/// generation is the current one.
+/// `N` times, it is `N.base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE + ":" + N))`.
 ///
 /// The shared secret may contain colons: a token is first compared as a whole, then split at its last colon.
 #[derive(Clone)]

@@ -63,11 +63,6 @@ impl<'a> PendingCall<'a> {
 mod tests {
     use super::*;
 
-    fn with_call<T>(request: &str, read: impl Fn(PendingCall<'_>) -> T) -> T {
-        let state = Json::parse(&format!(r#"{{"requests":{{"r":{request}}}}}"#)).unwrap();
-        read(PendingCall::find(Some(&state), "r").unwrap())
-    }
-
     #[test]
     fn the_detail_is_the_argument_that_describes_the_call_best() {
         for (arguments, expected) in [
@@ -78,7 +73,9 @@ mod tests {
             (r#"{}"#, None),
             (r#""text""#, None),
         ] {
-            let detail = with_call(&format!(r#"{{"tool":"T","arguments":{arguments}}}"#), |call| call.detail());
+            let state = format!(r#"{{"requests":{{"r":{{"tool":"T","arguments":{arguments}}}}}}}"#);
+            let state = Json::parse(&state).unwrap();
+            let detail = PendingCall::find(Some(&state), "r").unwrap().detail();
             assert_eq!(detail.as_deref(), expected, "{arguments}");
         }
     }

@@ -147,8 +147,7 @@ const MIN_READ_BYTES_PER_SECOND = 64 * 1024;
  * runtime's `IdentityTransformStream`, because other streams don't report that the client has disconnected.
  * @param {string} headers
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
- * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
- *   disconnects
+ * @param {{waitUntil: (work: Promise<void>) => void}} context outlives the request, which ends when its client disconnects
  * @param {number} length of the body, in bytes
  */
 export function streamedResponse(status, headers, next, context, length) {

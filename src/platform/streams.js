@@ -203,8 +203,7 @@ const HEADERS = {
  * queue of its own, because a message in such a queue would count as read.
  * @param {number} maxTotal the unread bytes of all streams of the isolate. Beyond this limit, the largest stream of the namespace
  *   with the most unread bytes ends
- * @param {number} maxUnreadDeltas the unread bytes of this stream beyond which events without an id are dropped: the client may
- *   miss such events
+ * @param {number} maxUnreadDeltas the unread bytes of this stream beyond which events without an id, which it may miss, are dropped
  */
 export function eventStream(socket, namespace, maxTotal, maxUnreadDeltas) {
   const source = new EventStream(socket, namespace);

@@ -246,8 +246,7 @@ export class Upload {
    * @param {number} bufferChars a multiple of 4
    * @param {number} maxFile in bytes
    * @param {number} maxBody in bytes
-   * @returns {Promise<[string, string | undefined]>} a fault, or an empty string; at the end of the body its JSON text with an
-   *   empty `content`
+   * @returns {Promise<[string, string | undefined]>} a fault or an empty string; at the end, the JSON text with an empty `content`
    */
   async read(bufferChars, maxFile, maxBody) {
     try {

@@ -121,9 +121,8 @@ macro_rules! messages_beside {
 }
 
 /// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more. One sum is
-/// cheaper than a running sum, which would show how many messages fit.
-/// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content. With excerpts also `?6`: the largest
-/// content that is shown without an excerpt.
+/// cheaper than a running sum, which would show how many messages fit. `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of
+/// messages, `?5`: bytes of content, with excerpts `?6`: the largest whole content.
 #[rustfmt::skip]
 macro_rules! page {
     ($side:literal, $order:literal, $content:ident, $size:ident) => {

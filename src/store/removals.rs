@@ -111,9 +111,8 @@ FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq)
 WHERE messages.session_id = ", history_of!("?2", "?3"), " AND messages.seq = moved.old AND ", both_exist!()),
 ];
 
-/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`:
-/// no message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`:
-/// `old`, `?2`: `new`, `?3`: namespace.
+/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays under the id of `old`: no message is
+/// rewritten. The row of `old` becomes a tombstone, which [`SWEEP`] deletes with it. `?1`: `old`, `?2`: `new`, `?3`: namespace.
 #[rustfmt::skip]
 const END_MERGE: [&str; 8] = [
     // Parts of messages that both sessions contained.
