@@ -1,8 +1,7 @@
 //! Limits on bytes, counts and times that several modules share, by subject. Any other limit is at the top of the file that enforces it.
 //!
-//! The runtime gives a worker or an object 128 MB of memory and one thread, so everything whose size a client controls has a
-//! limit. Objects may share an isolate and its memory, so large buffers also reserve their bytes in the
-//! [`memory_budget`](crate::memory_budget).
+//! The runtime gives a worker or an object 128 MB of memory and one thread, so everything whose size a client controls has a limit.
+//! Large buffers also reserve bytes in the [`memory_budget`](crate::memory_budget): objects may share an isolate.
 
 // Requests and responses
 

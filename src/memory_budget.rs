@@ -116,7 +116,7 @@ impl MemoryBudget {
     }
 
     /// Returns how many bytes must be released until `bytes` of the pool are free.
-    fn shortfall(&self, bytes: usize) -> usize {
+    pub fn shortfall(&self, bytes: usize) -> usize {
         let shares = self.share_bytes.load(Ordering::Relaxed);
         let limit = MAX_POOL_BYTES.min(MAX_BUFFER_BYTES.saturating_sub(shares));
         (self.pool_bytes.load(Ordering::Relaxed) + bytes).saturating_sub(limit)
@@ -139,8 +139,7 @@ impl NamespaceBudget {
         self.bytes.load(Ordering::Relaxed)
     }
 
-    /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. While the pool is nearly unused, a
-    /// reservation may be larger than the whole pool.
+    /// Reserves bytes; `None` if the pool has too few, even after the caches have shrunk. May exceed a nearly unused pool.
     pub fn reserve(self: &Arc<Self>, bytes: usize) -> Option<Reservation> {
         let mut reservation = self.empty_reservation();
         self.make_room(bytes).then(|| {
@@ -170,7 +169,7 @@ impl NamespaceBudget {
             let held = self.bytes().saturating_sub(own_cache_bytes);
             match bytes.min((held + bytes).saturating_sub(NAMESPACE_SHARE_BYTES)) {
                 0 => 0,
-                from_pool => self.shortfall(from_pool + headroom_bytes),
+                from_pool => self.memory_budget.shortfall(from_pool + headroom_bytes),
             }
         };
         shortfall() == 0 || {
@@ -184,11 +183,6 @@ impl NamespaceBudget {
     pub fn reserve_waiting_place(&self) -> Option<WaitingPlace> {
         let is_taken = self.memory_budget.has_waiting_frame.swap(true, Ordering::Relaxed);
         (!is_taken).then(|| WaitingPlace(Arc::clone(&self.memory_budget)))
-    }
-
-    /// Returns how many bytes must be released until `bytes` of the pool are free.
-    pub fn shortfall(&self, bytes: usize) -> usize {
-        self.memory_budget.shortfall(bytes)
     }
 
     /// Adds a signed difference, in two's complement, to the bytes that the budget holds.

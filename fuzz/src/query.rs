@@ -10,7 +10,7 @@ use session_gateway_hub::auth::token::{TokenVerifier, VerifiedToken};
 use session_gateway_hub::http::authentication::Authentication;
 use session_gateway_hub::http::cors::Cors;
 use session_gateway_hub::http::edge::{Action, Edge, RequestHead, Routing, split_url};
-use session_gateway_hub::http::query::Query;
+use session_gateway_hub::http::extract::Query;
 use session_gateway_hub::log::LogLine;
 use session_gateway_hub::model::namespace::Namespace;
 use session_gateway_hub::store::places::Databases;
@@ -118,7 +118,8 @@ fn check_routing(head: &RequestHead, routing: &str) {
     let key = JwtKey::parse("0123456789abcdef0123456789abcdef").expect("a valid secret");
     let (db, memory_budget): (Arc<dyn Database>, _) = (Arc::new(EmptyDatabase), Arc::default());
     let authentication = Authentication::new(tokens.clone(), Some(key.clone()), Arc::clone(&db), Arc::new(NoClock));
-    let edge = Edge::new(authentication, cors, routing.clone(), Databases::single(db), memory_budget, None);
+    let databases = Databases::new(vec![db], "").expect("an open database");
+    let edge = Edge::new(authentication, cors, routing.clone(), databases, memory_budget, None);
     let _ = edge.cors.headers(head.origin.as_deref(), &head.host, true);
     let action = edge.route(head, NOW_MS).now_or_never().expect("an action without waiting");
     let bearer = head.authorization.as_deref().and_then(|text| text.split_once(' '));

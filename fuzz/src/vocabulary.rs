@@ -34,7 +34,7 @@ fn check_vocabulary(text: &str) {
     let each = |part: &str| parts.get(part).and_then(Value::as_object).into_iter().flatten();
     for (word, meaning) in each("agents") {
         let kind = vocabulary.find_agent(word).expect("a known word");
-        assert!(kind.as_str() == meaning, "{word}: {meaning}");
+        assert!(kind.into_str() == meaning, "{word}: {meaning}");
         assert!(vocabulary.agent_names(kind, "written").any(|known| known == word));
     }
     for (word, meaning) in each("models") {
@@ -43,7 +43,7 @@ fn check_vocabulary(text: &str) {
     for (word, meaning) in each("methods") {
         assert!(vocabulary.method(word) == meaning);
     }
-    assert!(vocabulary.find_agent(vocabulary.default_agent()).is_ok_and(|kind| kind.as_str() == "alpha"));
+    assert!(vocabulary.find_agent(vocabulary.default_agent()).is_ok_and(|kind| kind.into_str() == "alpha"));
 }
 
 fn check_origins(text: &str) {

@@ -10,8 +10,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
+use super::hmac_sha256;
 use super::jwt::JwtKey;
-use super::mac::hmac_sha256;
 use crate::model::namespace::Namespace;
 
 /// How long a token is valid, in milliseconds.

@@ -1,7 +1,6 @@
 //! The tokens of web clients: short-lived JWTs (RFC 7519), signed with HMAC-SHA256.
 //!
-//! The header of a token can't choose the algorithm: it must be `HS256`. Time is an argument, because the wasm target has no
-//! system clock.
+//! The header of a token can't choose the algorithm, which is `HS256`. Time is an argument: the wasm target has no system clock.
 
 use jwt_compact::alg::{Hs256, Hs256Key};
 use jwt_compact::{AlgorithmExt as _, Claims, CreationError, Header, UntrustedToken};

@@ -11,9 +11,8 @@ const ALPHABET: &[u8] = b"ABCDEFGHJKMNPQRSTVWXYZ23456789";
 /// The first character of the codes of requests. No other code begins with it.
 const REQUEST_MARK: u8 = b'R';
 const CODE_LEN: usize = 8;
-/// The length of a selector, which is the first characters of a code. The database finds the row of a code by the selector; the other
-/// characters are compared. All codes of requests begin with the same character, so with shorter selectors, the requests from one
-/// home network could use up all selectors.
+/// The length of a selector, the first characters of a code: the database finds the row by them, and the others are compared. All
+/// codes of requests begin with the same character, so with shorter selectors, the requests of one home network could use up all.
 const SELECTOR_LEN: usize = 5;
 
 #[derive(Debug, Clone, PartialEq, Eq)]

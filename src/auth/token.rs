@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use subtle::ConstantTimeEq as _;
 
-use super::mac::hmac_sha256;
+use super::hmac_sha256;
 use crate::model::keyword::parse_bool;
 use crate::model::namespace::Namespace;
 
@@ -100,8 +100,7 @@ impl VerifiedToken {
 /// A token is `<SECRET>:<NAMESPACE>`, or `<SECRET>` for the namespace `default`. `<SECRET>` is either the shared secret
 /// `CLI_API_TOKEN`, which is valid for every namespace, or the namespace's own secret:
 /// `base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE))`, without padding. After the tokens of the namespace were revoked
-/// `N` times, it is `N.base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE + ":" + N))`. The verifier does not know which
-/// generation is the current one.
+/// `N` times, it is `N.base64url(HMAC-SHA256(CLI_API_TOKEN, "namespace:" + NAMESPACE + ":" + N))`.
 ///
 /// The shared secret may contain colons: a token is first compared as a whole, then split at its last colon.
 #[derive(Clone)]
@@ -251,8 +250,7 @@ impl fmt::Debug for TokenVerifier {
 mod tests {
     use super::*;
 
-    /// Computed with `node:crypto`:
-    /// `crypto.createHmac('sha256', 's3cret').update('namespace:' + ns).digest('base64url')`.
+    /// Computed with `node:crypto`: `crypto.createHmac('sha256', 's3cret').update('namespace:' + ns).digest('base64url')`.
     const TEAM: &str = "bQRx2_PD4XdqgVEhF-BUtXxtDvHx7RJS5WcqRf7pk3k";
     const DEFAULT: &str = "gNaeTFGclY-c0n_Pi4AgsvVuVelXfNK1d6mt6y7pjck";
 

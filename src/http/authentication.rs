@@ -14,11 +14,9 @@ use sha2::{Digest, Sha256};
 use super::error::ErrorResponse;
 use super::extract::parse_body;
 use super::response::{Reply, Response, to_response};
-use crate::auth::answer_token::AnswerKey;
 use crate::auth::jwt::{JWT_LIFETIME_SECS, JwtKey, WebClaims};
 use crate::auth::pairing::hash;
 use crate::auth::token::{Credential, TokenVerifier, VerifiedToken, is_device_token};
-use crate::hub::core::error::Error;
 use crate::memory_budget::{ResponseText, lock};
 use crate::model::json::Json;
 use crate::model::namespace::Namespace;
@@ -148,11 +146,7 @@ impl Authentication {
             let is_counted = device_client.is_some_and(|client| self.wrong_tokens.count_attempt(client, now_ms));
             if device_client.is_some()
                 && !is_counted
-                && !self
-                    .wrong_tokens
-                    .could_be_device_token(&*self.db, &hash(token), now_ms)
-                    .await
-                    .map_err(Error::from)?
+                && !self.wrong_tokens.could_be_device_token(&*self.db, &hash(token), now_ms).await?
             {
                 return Err(ErrorResponse::rate_limited(60));
             }
@@ -261,7 +255,7 @@ impl Authentication {
             }
             Some((Credential::Device(_), _)) | None => devices::find_by_token(&*self.db, &hash(token)).await,
         };
-        let device = found.map_err(Error::from)?.ok_or_else(ErrorResponse::unauthorized)?;
+        let device = found?.ok_or_else(ErrorResponse::unauthorized)?;
         if let Some(statement) = devices::record_use(&device, now_ms).filter(|_| !device.is_revoked) {
             // After a failure, the next check records the use.
             let _ = query(&*self.db, statement).await;
@@ -287,7 +281,7 @@ impl Authentication {
         if let Some(known) = lock(&self.generations).get(namespace).filter(is_usable) {
             return Ok((known.value, known.fresh_until));
         }
-        let generation = devices::load_generation(&*self.db, namespace).await.map_err(Error::from)?;
+        let generation = devices::load_generation(&*self.db, namespace).await?;
         let fresh_until = now_ms + CACHE_MS;
         insert(&self.generations, namespace.clone(), Cached { value: generation, fresh_until });
         Ok((generation, fresh_until))
@@ -299,17 +293,13 @@ impl Authentication {
     }
 
     /// Generates and stores a secret when there is none yet.
-    async fn load_jwt_key(&self) -> Result<JwtKey, ErrorResponse> {
+    pub(super) async fn load_jwt_key(&self) -> Result<JwtKey, ErrorResponse> {
         if let Some(key) = lock(&self.jwt).clone() {
             return Ok(key);
         }
         let generated = self.generate_secret()?;
-        let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await.map_err(Error::from)?;
+        let secret = secrets::get_or_insert(&*self.db, secrets::JWT_SECRET, &generated).await?;
         Ok(lock(&self.jwt).insert(JwtKey::parse(&secret).map_err(ErrorResponse::not_configured)?).clone())
-    }
-
-    pub async fn load_answer_key(&self) -> Result<AnswerKey, ErrorResponse> {
-        Ok(AnswerKey::derive(&self.load_jwt_key().await?))
     }
 
     /// `POST /api/auth`: exchanges an access token for a JWT.

@@ -1,6 +1,6 @@
 //! What the deployment is and offers: `/health`, `/api/config` and `/api/status`.
 
-use super::extract::RoutedRequest;
+use super::extract::{RoutedRequest, hub_origin};
 use super::response::{Reply, Response};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::memory_budget::ResponseText;
@@ -30,7 +30,7 @@ pub async fn show_status(request: RoutedRequest) -> Reply {
 
 /// `GET /api/config`: what the deployment offers to its web clients.
 pub async fn show_config(request: RoutedRequest) -> Reply {
-    let origin = request.hub_origin();
+    let origin = hub_origin(request.host());
     let config = &request.hub.config;
     let (push, vocabulary) = (&config.push, &config.vocabulary);
     let upload_bytes = Json::of(&config.uploads.max_file_bytes);

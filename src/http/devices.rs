@@ -1,5 +1,4 @@
-//! `/api/devices`: devices and their codes. The worker handles the requests of new devices, which have no token, because it does not know
-//! their namespace.
+//! `/api/devices`: devices and their codes. The worker handles the requests of new devices, which have no token, and so no namespace.
 
 use serde::Deserialize;
 
@@ -177,8 +176,7 @@ impl Edge {
     async fn claim_token(&self, claim_hash: &str, random: &str, code: Option<ClaimedCode<'_>>, now: u64) -> Reply {
         let token = format!("{DEVICE_TOKEN_PREFIX}{random}");
         let status = code.is_none().then(|| Json::of("approved"));
-        let claimed = claim(&*self.authentication.db, claim_hash, &hash(&token), code, now).await;
-        let error = match claimed.map_err(Error::from)? {
+        let error = match claim(&*self.authentication.db, claim_hash, &hash(&token), code, now).await? {
             Claim::Device(device, namespace) => {
                 let (token, namespace) = (Some(Json::of(&token)), Some(Json::of(&namespace)));
                 let members =

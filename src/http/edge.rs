@@ -16,9 +16,8 @@ use super::authentication::Authentication;
 use super::cors::Cors;
 use super::deployment::health;
 use super::error::ErrorResponse;
-use super::extract::{is_credential_sent, is_read};
+use super::extract::{Query, is_credential_sent, is_read};
 use super::namespaces::list_databases;
-use super::query::Query;
 use super::response::{Response, json_response};
 use crate::auth::token::{Credential, VerifiedToken};
 use crate::hub::core::error::Error;
@@ -85,13 +84,6 @@ pub enum PairingStep {
     Request,
     /// `POST /api/devices/requests/token`: gets the token after the approval.
     Poll,
-}
-
-impl PairingStep {
-    /// The prefix under which the requests of an address are counted. A device polls for minutes, so its polls do not count as guesses.
-    pub fn attempts_prefix(self) -> &'static str {
-        if self == Self::Poll { "poll " } else { "pair " }
-    }
 }
 
 /// The kind of client that reads the history, which determines the default page and the format of the response.
@@ -204,7 +196,7 @@ impl Edge {
             METRICS_PATH => self.route_metrics(head),
             "/api/auth" => require_method(head, &["POST"], || Action::Authenticate),
             "/api/answers" => require_method(head, &["POST"], || Action::Answer),
-            "/api/devices" if !["GET", "HEAD"].contains(&head.method.as_str()) => {
+            "/api/devices" if !is_read(&head.method) => {
                 require_method(head, &["GET", "HEAD", "POST"], || Action::Pair(PairingStep::Redeem))
             }
             "/api/devices/requests" => require_method(head, &["POST"], || Action::Pair(PairingStep::Request)),
@@ -218,8 +210,7 @@ impl Edge {
             }
             "/api/namespaces/databases" => {
                 self.verify_operator(head, now_ms)?;
-                let list = list_databases(&self.databases).await.map_err(Error::from)?;
-                let list = ResponseText::wrap("databases", &list);
+                let list = ResponseText::wrap("databases", &list_databases(&self.databases).await?);
                 require_method(head, &["GET", "HEAD"], || Action::Respond(list.into_response()))
             }
             path if path.starts_with("/api/namespaces/") => {
@@ -296,7 +287,7 @@ impl Edge {
                 Ok(_) => continue,
                 Err(error) => error,
             };
-            return ErrorResponse::from(Error::from(error)).into_response();
+            return ErrorResponse::from(error).into_response();
         }
         health(Some("ok"))
     }

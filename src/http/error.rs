@@ -6,6 +6,7 @@ use crate::auth::token::Credential;
 use crate::hub::core::error::{Error, Kind};
 use crate::limits::{BODY_TIMEOUT_MS, MIN_PROGRESS_BYTES, PROGRESS_TIMEOUT_MS};
 use crate::model::json::Json;
+use crate::store::DbError;
 
 /// What the operator does about a database without the schema.
 const APPLY_MIGRATIONS: &str = "Run `npm run wrangler -- d1 migrations apply DB --local` (or `--remote` for a deployed hub), also for \
@@ -108,6 +109,12 @@ impl ErrorResponse {
         let (error, code) = (Some(Json::of(&self.message)), Some(Json::of(self.code)));
         let field = self.field.as_ref().map(Json::of);
         Json::object_of_some(&[("error", error), ("code", code), ("field", field)]).text().to_owned()
+    }
+}
+
+impl From<DbError> for ErrorResponse {
+    fn from(error: DbError) -> Self {
+        Error::from(error).into()
     }
 }
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::extract::RoutedRequest;
-use super::query::Query;
+use super::extract::{Query, RoutedRequest};
 use super::response::{Reply, acknowledge};
 use crate::hub::Hub;
 use crate::hub::core::error::Error;

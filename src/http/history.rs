@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::edge::{Edge, HistoryRequest, Reader};
 use super::error::ErrorResponse;
-use super::extract::RoutedRequest;
-use super::query::Query;
+use super::extract::{Query, RoutedRequest};
 use super::response::{Reply, Response, to_response};
 use crate::hub::core::error::{Error, Kind};
 use crate::memory_budget::{ResponseText, lock};

@@ -1,5 +1,4 @@
-//! `/api/machines` and `/cli/machines`: the online machines, spawning sessions on them, their directories, and the sessions that their
-//! agents know.
+//! `/api/machines` and `/cli/machines`: the online machines, their directories, their agents' sessions, and spawning sessions on them.
 
 use serde::{Deserialize, Serialize};
 

@@ -10,7 +10,7 @@ use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::messages::{Added, Draft};
 use crate::limits::MAX_TEXT_BYTES;
 use crate::memory_budget::ResponseText;
-use crate::model::json::{Json, MAX_SAFE_INTEGER};
+use crate::model::json::{Json, JsonObject, MAX_SAFE_INTEGER};
 use crate::model::message::HeldMessage;
 use crate::store::messages::MessageRef;
 use crate::wire::field_types::{List, Object, optional_scalar, scalar};
@@ -39,17 +39,6 @@ struct Attachment {
     #[serde(deserialize_with = "scalar")]
     size: u64,
     path: String,
-}
-
-/// The part of a message's content that the list of held messages shows.
-#[derive(Deserialize)]
-struct HeldRecord {
-    content: HeldContent,
-}
-
-#[derive(Deserialize)]
-struct HeldContent {
-    text: String,
 }
 
 /// `POST /api/sessions/:id/messages`. For a known `localId` the response has the existing message.
@@ -105,7 +94,8 @@ pub async fn list_held(request: RoutedRequest) -> Reply {
     let id = request.load_session().await?;
     let held = request.hub.list_held(&id).await?;
     let listed = |HeldMessage { local_id, created_at, content }: HeldMessage| {
-        let text = content.read::<HeldRecord>().map_or_else(String::new, |record| record.content.text);
+        let text = JsonObject::of(Some(&content)).object("content").and_then(|content| content.text("text"));
+        let text = text.unwrap_or_default();
         let members =
             [("localId", Json::of(&local_id)), ("text", Json::of(&text)), ("createdAt", Json::of(&created_at))];
         Json::object(&members)

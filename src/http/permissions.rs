@@ -6,6 +6,7 @@ use super::edge::Edge;
 use super::error::ErrorResponse;
 use super::extract::{RoutedRequest, parse_body};
 use super::response::{Reply, acknowledge};
+use crate::auth::answer_token::AnswerKey;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::sessions::lifecycle::check_reason;
 use crate::hub::sessions::permissions::PermissionAnswer;
@@ -83,8 +84,7 @@ fn take_answer<T: DeserializeOwned>(
     Ok((id, body))
 }
 
-/// `GET /api/sessions/:id/permissions/:requestId/content` and `DELETE /api/sessions/:id/permissions/rules/:ruleId`: return the
-/// CLI's response unchanged.
+/// `GET .../permissions/:requestId/content` and `DELETE .../permissions/rules/:ruleId`: return the CLI's response unchanged.
 pub async fn forward_to_cli(mut request: RoutedRequest) -> Reply {
     request.discard_body();
     let workspace = request.load_workspace().await?;
@@ -123,7 +123,7 @@ impl Edge {
     /// Verifies the token of an answer before an object is called. Returns its namespace.
     pub async fn verify_answer(&self, body: &[u8], now_ms: u64) -> Result<Namespace, ErrorResponse> {
         let AnswerBody { token, .. } = parse_body(body)?;
-        let key = self.authentication.load_answer_key().await?;
+        let key = AnswerKey::derive(&self.authentication.load_jwt_key().await?);
         Ok(key.verify(&token, now_ms).map_err(Error::from)?.namespace)
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::events::parse_device;
-use super::extract::RoutedRequest;
+use super::extract::{RoutedRequest, hub_origin};
 use super::response::{Reply, acknowledge};
 use crate::auth::token::{Credential, SecretId};
 use crate::memory_budget::ResponseText;
@@ -39,7 +39,7 @@ struct Keys {
 }
 
 pub async fn subscribe(mut request: RoutedRequest) -> Reply {
-    let hub_origin = request.hub_origin();
+    let hub_origin = hub_origin(request.host());
     let SubscribeBody { endpoint, keys, device, notify } = request.take_json()?;
     let Object(Keys { p256dh, auth }) = keys;
     let device = parse_device(device)?;

@@ -27,10 +27,7 @@ pub fn json_response(status: StatusCode, body: Bytes) -> Response {
 }
 
 pub fn to_response(reply: Reply) -> Response {
-    match reply {
-        Ok(text) => text.into_response(),
-        Err(error) => error.into_response(),
-    }
+    reply.map_or_else(ErrorResponse::into_response, ResponseText::into_response)
 }
 
 struct Reserved {

@@ -2,8 +2,7 @@
 
 use serde::Deserialize;
 
-use super::extract::RoutedRequest;
-use super::query::Query;
+use super::extract::{Query, RoutedRequest};
 use super::response::Reply;
 use crate::hub::core::error::Error;
 use crate::hub::workspace::files::{Workspace, check_path};

@@ -96,7 +96,7 @@ impl Hub {
             };
             if reconnected.is_err() {
                 let unrecognized_methods = self.turn().rpc.unrecognized_methods(owner);
-                return Err(RpcError::NoHandler { method: method.as_str().to_owned(), unrecognized_methods });
+                return Err(RpcError::NoHandler { method: method.into_str().to_owned(), unrecognized_methods });
             }
         }
     }
@@ -144,7 +144,7 @@ impl Turn<'_> {
                 break ack;
             }
         };
-        if let Some(call) = self.state.rpc.open_call(owner, method.as_str(), ack, deadline) {
+        if let Some(call) = self.state.rpc.open_call(owner, method.into_str(), ack, deadline) {
             self.request_alarm(Some(deadline));
             return Ok(call);
         }
@@ -153,7 +153,7 @@ impl Turn<'_> {
             return Err(None);
         }
         let reconnected =
-            self.state.rpc.grace.wait_for_method(owner, method.as_str(), self.hub.rt.now(), wait_deadline);
+            self.state.rpc.grace.wait_for_method(owner, method.into_str(), self.hub.rt.now(), wait_deadline);
         self.request_alarm(self.state.rpc.grace.next_deadline());
         Err(reconnected)
     }

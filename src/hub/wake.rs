@@ -7,8 +7,7 @@ use futures::future::BoxFuture;
 
 use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
-use crate::hub::core::namespace::ClosedFor;
-use crate::hub::core::namespace::deletion::{Retention, Sweep};
+use crate::hub::core::namespace::{ClosedFor, Retention, Sweep};
 use crate::hub::core::peers::connections::{Connections, Peer};
 use crate::hub::core::ports::{ConnId, Runtime};
 use crate::hub::core::push::state::{PUSH_KEY_PREFIX, PushState};

@@ -154,12 +154,6 @@ pub fn join<'a>(
     Some(object.to_json())
 }
 
-/// Returns the pending requests by id, in the order of the state.
-pub fn pending_requests(state: Option<&Json>) -> Vec<(String, &RawValue)> {
-    let pending = pending_map(state);
-    pending.members().map(|(id, request)| (id.to_owned(), request)).collect()
-}
-
 /// Returns since when a pending request waits, in Unix milliseconds: its `createdAt` if that is plausible, else the time at which the
 /// hub stored the request. If an earlier version of the hub stored no time, returns the time at which the agent began to work.
 pub fn request_time(session: &Session, id: &str, request: &RawValue, now: u64) -> u64 {
@@ -174,16 +168,15 @@ fn plausible_time(request: &RawValue, now: u64) -> Option<u64> {
     (MIN_REQUEST_TIME..=now + MAX_CLOCK_DIFFERENCE_MS).contains(&created_at).then_some(created_at)
 }
 
-/// Returns a time for each pending request without a plausible time of its own: the time in `before`, else `now`. `None` if there is
-/// no such request.
+/// Returns a time for each pending request without a plausible time: the time in `before`, else `now`. `None` without such requests.
 pub fn request_times(state: Option<&Json>, before: Option<&Json>, now: u64) -> Option<Json> {
     let before = JsonObject::of(before);
     let current_time = Json::of(&now);
     let mut times = JsonObject::default();
-    for (id, request) in pending_requests(state) {
-        match before.get(&id) {
-            Some(time) => times.push(&id, time),
-            None if plausible_time(request, now).is_none() => times.push(&id, current_time.raw()),
+    for (id, request) in pending_map(state).members() {
+        match before.get(id) {
+            Some(time) => times.push(id, time),
+            None if plausible_time(request, now).is_none() => times.push(id, current_time.raw()),
             None => {}
         }
     }
@@ -192,18 +185,6 @@ pub fn request_times(state: Option<&Json>, before: Option<&Json>, now: u64) -> O
 
 pub fn count_pending(state: Option<&Json>) -> usize {
     pending_map(state).members().count()
-}
-
-pub fn pending_request_sizes(state: Option<&Json>) -> Vec<usize> {
-    pending_map(state).members().map(|(_, request)| request.get().len()).collect()
-}
-
-pub fn pending_ids(state: Option<&Json>) -> HashSet<String> {
-    pending_map(state).members().map(|(id, _)| id.to_owned()).collect()
-}
-
-pub fn is_pending(state: Option<&Json>, id: &str) -> bool {
-    pending_map(state).get(id).is_some()
 }
 
 /// Whether an answer to a pending request chooses an approval after which the agent never asks (PROTOCOL-WEB.md "Permissions").
@@ -246,7 +227,8 @@ fn pending_request(id: &str, request: &RawValue) -> PendingRequest {
     PendingRequest { id: id.to_owned(), tool }
 }
 
-pub(super) fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
+/// Returns the pending requests by id, in the order of the state.
+pub fn pending_map(state: Option<&Json>) -> JsonObject<'_> {
     JsonObject::of(state).object(REQUESTS).unwrap_or_default()
 }
 

@@ -38,7 +38,7 @@ struct Choice {
 pub fn list_agents(vocabulary: &Vocabulary, forbids: &dyn Fn(&str) -> bool) -> Vec<AgentChoice> {
     let choice = |(id, kind): (String, String)| {
         let agent = vocabulary.agent_of_flavor(Some(&id));
-        let allowed = permission_modes(agent).iter().filter(|mode| !forbids(mode.as_str()));
+        let allowed = permission_modes(agent).iter().filter(|mode| !forbids(mode.into_str()));
         let modes = allowed.map(|mode| mode_choice(vocabulary, *mode)).collect();
         let models = match agent.is_some_and(Agent::accepts_model_modes) {
             true => vocabulary.offered_models().into_iter().map(|(model, _)| model_choice(vocabulary, model)).collect(),
@@ -61,10 +61,10 @@ fn mode_choice(vocabulary: &Vocabulary, mode: PermissionMode) -> Choice {
         PermissionMode::SafeYolo => ("Safe auto", "Does not ask before safe actions"),
         PermissionMode::Yolo => ("Approve everything", "Never asks"),
     };
-    let label = vocabulary.label(mode.as_str()).unwrap_or(label).to_owned();
+    let label = vocabulary.label(mode.into_str()).unwrap_or(label).to_owned();
     let accepts_edits = mode == PermissionMode::AcceptEdits;
     let never_asks = PermissionMode::NEVER_ASKING.contains(&mode);
-    Choice { id: mode.as_str().to_owned(), label, description: Some(description), accepts_edits, never_asks }
+    Choice { id: mode.into_str().to_owned(), label, description: Some(description), accepts_edits, never_asks }
 }
 
 fn model_choice(vocabulary: &Vocabulary, id: String) -> Choice {

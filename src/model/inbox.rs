@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde_json::value::RawValue;
 
-use super::agent_state::{pending_requests, request_time};
+use super::agent_state::{pending_map, request_time};
 use super::json::Json;
 use super::session::Session;
 
@@ -34,9 +34,10 @@ pub enum Subject<'a> {
 /// Returns the items of a session, in any order. `now`: see [`request_time`].
 pub fn items(session: &Session, now: u64) -> Vec<Item<'_>> {
     let position = |since, request: &str| (since, session.id.clone(), request.to_owned());
-    let requests = pending_requests(session.agent_state.json()).into_iter().map(|(id, request)| {
-        let since = request_time(session, &id, request, now);
-        Item { position: position(since, &id), subject: Subject::Request(Cow::Borrowed(request)) }
+    let pending = pending_map(session.agent_state.json());
+    let requests = pending.members().map(|(id, request)| {
+        let since = request_time(session, id, request, now);
+        Item { position: position(since, id), subject: Subject::Request(Cow::Borrowed(request)) }
     });
     let unseen = session.unseen_since.map(|since| {
         let fields = session.metadata_fields();

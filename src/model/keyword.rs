@@ -7,6 +7,12 @@ use strum::VariantNames;
 /// The largest number of methods or models that an error message lists.
 const MAX_LISTED_NAMES: usize = 30;
 
+/// The jurisdictions to which the platform restricts Durable Objects. A jurisdiction is part of the id of a Durable Object: after a change
+/// of the jurisdiction, each namespace gets a new object instead of its old one.
+pub const JURISDICTIONS: [&str; 3] = ["eu", "fedramp", "us"];
+/// The regions near which the platform creates Durable Objects (location hints). They have an effect only when an object is created.
+pub const LOCATIONS: [&str; 9] = ["wnam", "enam", "sam", "weur", "eeur", "apac", "oc", "afr", "me"];
+
 /// The error for a string that is not a keyword of its enumeration.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("unknown {kind}: expected one of {expected}")]
@@ -50,6 +56,15 @@ pub fn parse_number(name: &str, text: Option<&str>, range: RangeInclusive<u64>) 
     }
 }
 
+/// Parses the setting `name`, one of `keywords`, by default empty. The error lists the keywords.
+pub fn parse_keyword(name: &str, keywords: &[&str], text: Option<String>) -> Result<String, String> {
+    let text = text.unwrap_or_default();
+    if text.is_empty() || keywords.contains(&text.as_str()) {
+        return Ok(text);
+    }
+    Err(format!("{name} must be one of `{}`, or empty, but is `{text}`.", keywords.join("`, `")))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -61,6 +76,18 @@ mod tests {
         for invalid in ["30s", "0", "-1", "+1", "1.5", "3e4", "", "601", "99999999999999999999", "true"] {
             let expected = format!("SETTING must be a whole number from 1 to 600, but is `{invalid}`.");
             assert_eq!(parse(Some(invalid)), Err(expected));
+        }
+    }
+
+    #[test]
+    fn a_keyword_is_one_of_a_list_or_empty() {
+        let parse = |text: &str| parse_keyword("HUB_JURISDICTION", &JURISDICTIONS, Some(text.into()));
+        assert_eq!(["eu", "fedramp", "us", ""].map(|valid| parse(valid).as_deref() == Ok(valid)), [true; 4]);
+        assert_eq!(parse_keyword("HUB_LOCATION", &LOCATIONS, None), Ok(String::new()));
+        for invalid in ["EU", "weur", "uk", " eu"] {
+            let expected =
+                format!("HUB_JURISDICTION must be one of `eu`, `fedramp`, `us`, or empty, but is `{invalid}`.");
+            assert_eq!(parse(invalid), Err(expected));
         }
     }
 }

@@ -5,7 +5,7 @@
 use strum::{Display, IntoStaticStr, VariantNames};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Display, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "camelCase")]
+#[strum(serialize_all = "camelCase", const_into_str)]
 pub enum Method {
     UploadFile,
     /// Sends a part of a file to a CLI that accepts uploads in chunks.
@@ -51,10 +51,6 @@ pub enum Method {
 }
 
 impl Method {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     /// Whether the hub changes the session after a successful call.
     pub fn is_followed_by_session_change(self) -> bool {
         matches!(self, Self::Permission | Self::Abort | Self::Switch | Self::KillSession | Self::SetSessionConfig)

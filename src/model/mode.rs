@@ -7,7 +7,7 @@ use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// The agents of the protocol. The vocabulary of a deployment says which product is which agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Display, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "lowercase")]
+#[strum(serialize_all = "lowercase", const_into_str)]
 pub enum Agent {
     /// The agent of a session whose metadata names no agent.
     Alpha,
@@ -18,10 +18,6 @@ pub enum Agent {
 }
 
 impl Agent {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
     pub const fn accepts_model_modes(self) -> bool {
         matches!(self, Self::Alpha)
     }
@@ -41,7 +37,7 @@ pub const fn permission_modes(agent: Option<Agent>) -> &'static [PermissionMode]
 
 /// What an agent may do without asking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, EnumString, IntoStaticStr, VariantNames)]
-#[strum(serialize_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum PermissionMode {
     /// Asks before each use of a tool.
     Default,
@@ -66,10 +62,6 @@ pub enum PermissionMode {
 impl PermissionMode {
     /// The modes in which the agent never asks.
     pub const NEVER_ASKING: [Self; 2] = [Self::BypassPermissions, Self::Yolo];
-
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
 }
 
 /// The models that only agent alpha has.
@@ -92,7 +84,7 @@ mod tests {
         assert_eq!(PermissionMode::VARIANTS, modes);
         assert_eq!(ModelMode::VARIANTS, ["default", "model_fast", "model_strong"]);
         for name in modes {
-            assert_eq!(name.parse::<PermissionMode>().unwrap().as_str(), name);
+            assert_eq!(name.parse::<PermissionMode>().unwrap().into_str(), name);
         }
         for name in ["", "Default", "accept-edits", "acceptedits", "read_only", "yolo ", "model_fast"] {
             assert!(name.parse::<PermissionMode>().is_err(), "{name:?}");

@@ -15,9 +15,6 @@ impl Namespace {
     /// In characters, and in bytes: all characters are ASCII.
     pub const MAX_LEN: usize = 64;
 
-    /// The namespace of a token that names no namespace.
-    pub const DEFAULT: &'static str = "default";
-
     /// Parses `text` without trimming or changing case.
     pub fn parse(text: &str) -> Option<Self> {
         let valid_length = (1..=Self::MAX_LEN).contains(&text.len());
@@ -30,9 +27,10 @@ impl Namespace {
     }
 }
 
+/// The namespace of a token that names no namespace.
 impl Default for Namespace {
     fn default() -> Self {
-        Self(Self::DEFAULT.into())
+        Self("default".into())
     }
 }
 

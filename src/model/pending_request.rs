@@ -63,11 +63,6 @@ impl<'a> PendingCall<'a> {
 mod tests {
     use super::*;
 
-    fn with_call<T>(request: &str, read: impl Fn(PendingCall<'_>) -> T) -> T {
-        let state = Json::parse(&format!(r#"{{"requests":{{"r":{request}}}}}"#)).unwrap();
-        read(PendingCall::find(Some(&state), "r").unwrap())
-    }
-
     #[test]
     fn the_detail_is_the_argument_that_describes_the_call_best() {
         for (arguments, expected) in [
@@ -78,25 +73,10 @@ mod tests {
             (r#"{}"#, None),
             (r#""text""#, None),
         ] {
-            let detail = with_call(&format!(r#"{{"tool":"T","arguments":{arguments}}}"#), |call| call.detail());
+            let state = format!(r#"{{"requests":{{"r":{{"tool":"T","arguments":{arguments}}}}}}}"#);
+            let state = Json::parse(&state).unwrap();
+            let detail = PendingCall::find(Some(&state), "r").unwrap().detail();
             assert_eq!(detail.as_deref(), expected, "{arguments}");
-        }
-    }
-
-    #[test]
-    fn only_a_whole_request_without_questions_plan_or_choice_is_yes_or_no() {
-        for (request, expected) in [
-            (r#"{"tool":"Bash","arguments":{"command":"ls"}}"#, true),
-            (r#"{"tool":"Bash","arguments":{},"needsChoice":false,"shortened":null,"choices":[]}"#, true),
-            (r#"{"tool":"Bash"}"#, false),
-            (r#"{"arguments":{}}"#, false),
-            (r#"{"tool":"Bash","argumentsBytes":9}"#, false),
-            (r#"{"tool":"Bash","arguments":{},"shortened":{"parts":1,"bytes":9}}"#, false),
-            (r#"{"tool":"Bash","arguments":{},"needsChoice":true}"#, false),
-            (r#"{"tool":"AskUserQuestion","arguments":{"questions":[]}}"#, false),
-            (r#"{"tool":"ExitPlanMode","arguments":{"plan":"1. Do it"}}"#, false),
-        ] {
-            assert_eq!(with_call(request, |call| call.is_yes_or_no()), expected, "{request}");
         }
     }
 }

@@ -1,5 +1,4 @@
-//! Texts that are not concatenated yet. Until it is sent or stored, a text only refers to the opaque JSON value inside it, so that
-//! several texts share one value in memory.
+//! Texts that are concatenated when they are sent or stored: until then, several texts share the opaque JSON value inside them.
 
 use super::json::Json;
 use super::large::VersionedField;

@@ -1,5 +1,4 @@
-//! The vocabulary: a deployment's own words for agents, models, methods and fields, for CLIs that use other words than the
-//! protocol.
+//! A deployment's own words for agents, models, methods and fields, for CLIs that use other words than the protocol.
 //!
 //! The hub accepts both a word of the deployment and the protocol's name. What a CLI writes is stored and shown unchanged.
 //! Calls to a CLI use the words of the CLI's [`Dialect`]. Source: docs/SETTINGS.md, variable `VOCABULARY`.
@@ -154,7 +153,7 @@ impl Vocabulary {
     /// Returns the name to use for agent alpha when neither the client nor the session names an agent. This name is the first word
     /// of the vocabulary, because the CLIs of the deployment may not know the protocol's name.
     pub fn default_agent(&self) -> &str {
-        let alpha = Agent::Alpha.as_str();
+        let alpha = Agent::Alpha.into_str();
         words_for(alpha, &self.agents).next().unwrap_or(alpha)
     }
 
@@ -181,7 +180,7 @@ impl Vocabulary {
 
     /// Returns all names of an agent: `preferred`, the protocol's name, then the deployment's words.
     pub fn agent_names<'a>(&'a self, agent: Agent, preferred: &'a str) -> impl Iterator<Item = &'a str> {
-        [preferred, agent.as_str()].into_iter().chain(words_for(agent.as_str(), &self.agents))
+        [preferred, agent.into_str()].into_iter().chain(words_for(agent.into_str(), &self.agents))
     }
 }
 

@@ -6,7 +6,6 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures::future::LocalBoxFuture;
 use http::{HeaderMap, header};
 use js_sys::{JsString, Promise, Uint8Array};
 use wasm_bindgen::closure::Closure;
@@ -32,12 +31,6 @@ const RESPONSE_CHUNK_BYTES: usize = 1024 * 1024;
 const FIRST_CHUNK_BYTES: usize = 64 * 1024;
 
 type Result<T> = std::result::Result<T, JsValue>;
-
-/// Spawns a future. The future is boxed, because `future_to_promise` is compiled for each type.
-pub fn to_promise(future: impl Future<Output = Result<JsValue>> + 'static) -> Promise {
-    let future: LocalBoxFuture<'static, Result<JsValue>> = Box::pin(future);
-    future_to_promise(future)
-}
 
 /// Reads the parts of a request that routing needs.
 pub fn request_head(request: &Request) -> RequestHead {
@@ -140,7 +133,7 @@ pub async fn to_router_request(
 fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<dyn FnMut(usize) -> Promise> {
     Closure::new(move |bytes: usize| {
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));
-        to_promise(async move {
+        future_to_promise(async move {
             let missing_bytes = bytes.saturating_sub(memory.borrow().bytes());
             let reserved = hub.wait_for_memory(missing_bytes).await;
             if reserved.is_ok() {

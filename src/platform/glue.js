@@ -45,8 +45,28 @@ async function discardRest(reader, maxBytes, idleMs, totalMs) {
 }
 
 /**
- * Reads the body of a request. Stops at the limit: the rest of the body stays unread. The buffer grows with the received bytes,
- * not with the declared length.
+ * Reads at least `minBytes` of a body, or its rest, into a buffer. Cancels the body if its client takes longer than `timeoutMs`.
+ * @param {Uint8Array<ArrayBuffer>} buffer is detached
+ * @returns {Promise<{value: Uint8Array<ArrayBuffer> | undefined, done: boolean} | 'stalled' | 'broken'>} the bytes that were read
+ */
+export async function readAtLeast(reader, minBytes, buffer, timeoutMs) {
+  let stalled = false;
+  const timer = setTimeout(() => {
+    stalled = true;
+    reader.cancel().catch(() => {});
+  }, timeoutMs);
+  try {
+    const read = await reader.readAtLeast(minBytes, buffer);
+    return stalled ? 'stalled' : read;
+  } catch {
+    return stalled ? 'stalled' : 'broken';
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/**
+ * Reads the body of a request, up to the limit. The buffer grows with the received bytes, not with the declared length.
  * @param {number | undefined} declaredBytes the `Content-Length` of the request, in bytes
  * @param {number} limit in bytes
  * @param {number} chunkBytes the bytes that the client must send within `progressTimeoutMs`; also the initial size of the buffer
@@ -62,44 +82,31 @@ export async function readBody(request, declaredBytes, limit, chunkBytes, progre
   // A chunked body may be longer than its declared length.
   const maxBytes = declaredBytes ?? limit;
   const reader = body.getReader({ mode: 'byob' });
-  let stalled = false;
-  const stop = () => {
-    stalled = true;
-    reader.cancel().catch(() => {});
-  };
   const deadline = Date.now() + totalTimeoutMs;
-  let timer;
   let buffer = new ArrayBuffer(Math.min(chunkBytes, maxBytes + 1));
   let length = 0;
-  try {
-    for (;;) {
-      if (length === buffer.byteLength) {
-        const size = Math.min(2 * length, maxBytes + 1);
-        if (!(await reserve(size))) {
-          reader.releaseLock();
-          return 'overloaded';
-        }
-        buffer = buffer.transfer(size);
-      }
-      const freeSpace = new Uint8Array(buffer, length);
-      const minBytes = Math.min(chunkBytes, freeSpace.length);
-      timer = setTimeout(stop, Math.min(progressTimeoutMs, deadline - Date.now()));
-      const { value, done } = await reader.readAtLeast(minBytes, freeSpace);
-      clearTimeout(timer);
-      if (stalled) return 'stalled';
-      buffer = value.buffer;
-      length += value.length;
-      if (length > maxBytes) {
+  for (;;) {
+    if (length === buffer.byteLength) {
+      const size = Math.min(2 * length, maxBytes + 1);
+      if (!(await reserve(size))) {
         reader.releaseLock();
-        return 'too-large';
+        return 'overloaded';
       }
-      // A read that is shorter than requested is the last one.
-      if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
+      buffer = buffer.transfer(size);
     }
-  } catch {
-    return stalled ? 'stalled' : 'broken';
-  } finally {
-    clearTimeout(timer);
+    const freeSpace = new Uint8Array(buffer, length);
+    const minBytes = Math.min(chunkBytes, freeSpace.length);
+    const read = await readAtLeast(reader, minBytes, freeSpace, Math.min(progressTimeoutMs, deadline - Date.now()));
+    if (typeof read === 'string') return read;
+    const { value, done } = read;
+    buffer = value.buffer;
+    length += value.length;
+    if (length > maxBytes) {
+      reader.releaseLock();
+      return 'too-large';
+    }
+    // A read that is shorter than requested is the last one.
+    if (done || value.length < minBytes) return new Uint8Array(buffer, 0, length);
   }
 }
 
@@ -140,8 +147,7 @@ const MIN_READ_BYTES_PER_SECOND = 64 * 1024;
  * runtime's `IdentityTransformStream`, because other streams don't report that the client has disconnected.
  * @param {string} headers
  * @param {(more: boolean) => Uint8Array | undefined} next `next(true)` returns the next chunk; `next(false)` drops the rest
- * @param {{waitUntil: (work: Promise<void>) => void}} context must outlive the request, whose own context ends when the client
- *   disconnects
+ * @param {{waitUntil: (work: Promise<void>) => void}} context outlives the request, which ends when its client disconnects
  * @param {number} length of the body, in bytes
  */
 export function streamedResponse(status, headers, next, context, length) {
@@ -180,8 +186,7 @@ export function parseHeaders(headers) {
 }
 
 /**
- * Sends a POST request to a push service. A client has chosen the URL, so redirects are not followed, and the body of the
- * response is not read.
+ * Sends a POST request to a push service. Follows no redirect and reads no body, because a client has chosen the URL.
  * @param {string} headers
  * @param {Uint8Array} body a view of wasm memory, which is invalid after the call
  * @returns {Promise<string>} two lines, status and `Retry-After`; or an error message
@@ -289,10 +294,7 @@ function propagateClose(socket, { code, reason }) {
 const MAX_QUEUED_FRAMES = 256;
 const MAX_QUEUED_SIZE = 256 * 1024;
 
-/**
- * Queues the messages of an accepted WebSocket until it is piped to another. The client is not authenticated, so the size of a
- * message and of the queue are limited.
- */
+/** Queues the messages of an accepted WebSocket until it is piped to another. Limits their sizes: the client is not authenticated. */
 export class Inbox {
   /**
    * @param {number} maxFrame in characters or bytes

@@ -1,5 +1,4 @@
-// Recovery from the loss of the wasm instance after a panic or trap. The promises of a lost instance would never settle, so a
-// `Task` gives each promise a fallback.
+// Recovery from the loss of the wasm instance after a panic or trap: its promises would never settle, so a `Task` has a fallback.
 
 import { withHeaders } from './timing.js';
 
@@ -107,10 +106,7 @@ export function frameTask(socket) {
   return new Task(() => requestReconnect(socket));
 }
 
-/**
- * Creates a background task of an object, such as a write. If the instance is lost, closes all sockets of the object, because
- * each client may wait for the task.
- */
+/** Creates a background task, such as a write: closes all sockets of the object if the instance is lost, because all may wait for it. */
 export function backgroundTask(state) {
   return new Task(() => state.getWebSockets().forEach(requestReconnect));
 }

@@ -1,5 +1,4 @@
-//! The adapter to the edge-worker runtime: the worker's entry point, the Durable Object, and the implementations of the ports
-//! over D1, WebSockets, alarm and storage.
+//! The adapter to the edge-worker runtime: the worker, the Durable Object, and the ports over D1, WebSockets, alarm and storage.
 //!
 //! The only module that depends on the runtime; compiled for wasm only. It makes no decisions; the code that it calls is tested
 //! natively. Large texts stay in JavaScript (`*.js`), because wasm memory is limited to 128 MB and never shrinks.

@@ -107,8 +107,7 @@ struct RunningHub {
     runtime: Arc<ObjectRuntime>,
 }
 
-/// The Durable Object class: one instance per namespace, the only writer of its data. The runtime calls its methods; each is
-/// guarded against the loss of the wasm instance.
+/// The Durable Object class: one instance per namespace, the only writer of its data. Each method is guarded against a panic.
 #[wasm_bindgen]
 pub struct NamespaceHub(Rc<NamespaceObject>);
 
@@ -316,7 +315,7 @@ impl NamespaceObject {
         self.close_all_sockets(1012, RECONNECT);
         self.running.replace(None);
         if running.hub.is_unused() {
-            log_storage_error(self.state.storage().delete_all().await);
+            let _ = self.state.storage().delete_all().await.inspect_err(log_storage_error);
         } else {
             // The new hub sets the alarm.
             let _ = self.start(None);
@@ -407,7 +406,7 @@ impl NamespaceObject {
         };
         if is_unused {
             // The platform removes an object only if its storage is empty. Without this call, the alarm that fired leaves metadata.
-            log_storage_error(self.state.storage().delete_all().await);
+            let _ = self.state.storage().delete_all().await.inspect_err(log_storage_error);
         }
         Ok(())
     }

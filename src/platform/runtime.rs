@@ -134,14 +134,9 @@ impl Runtime for ObjectRuntime {
     }
 
     fn send(&self, to: &[ConnId], text: &str) {
-        if to.is_empty() {
-            return;
-        }
-        let text = JsString::from(text);
-        let sockets = lock(&self.sockets);
-        for socket in to.iter().filter_map(|conn| sockets.open.get(conn)) {
-            // Sending fails on a closing socket; its close event follows.
-            let _ = socket.0.send_text(&text);
+        if !to.is_empty() {
+            let text = JsString::from(text);
+            to.iter().for_each(|conn| self.send_text(*conn, &text));
         }
     }
 
@@ -167,10 +162,7 @@ impl Runtime for ObjectRuntime {
         let date = js_sys::Date::new(&JsValue::from_f64(at as f64));
         let storage = Rc::clone(&self.storage.0);
         Box::pin(SendFuture::new(async move {
-            let result = storage.set_alarm(ScheduledTime::new(date)).await;
-            let is_set = result.is_ok();
-            log_storage_error(result);
-            is_set
+            storage.set_alarm(ScheduledTime::new(date)).await.inspect_err(log_storage_error).is_ok()
         }))
     }
 
@@ -199,15 +191,15 @@ impl Runtime for ObjectRuntime {
 
     fn kv_put(&self, key: &str, value: &str) {
         if !self.has_table.swap(true, Ordering::Relaxed) {
-            log_storage_error(self.sql.exec(CREATE_TABLE, None).map(drop));
+            let _ = self.sql.exec(CREATE_TABLE, None).inspect_err(log_storage_error);
         }
         // After a fault, hibernation restores the last value.
-        log_storage_error(self.sql.exec(PUT, vec![key.into(), value.into()]).map(drop));
+        let _ = self.sql.exec(PUT, vec![key.into(), value.into()]).inspect_err(log_storage_error);
     }
 
     fn kv_delete(&self, key: &str) {
         if self.has_table.load(Ordering::Relaxed) {
-            log_storage_error(self.sql.exec(DELETE, vec![key.into()]).map(drop));
+            let _ = self.sql.exec(DELETE, vec![key.into()]).inspect_err(log_storage_error);
         }
     }
 
@@ -231,16 +223,11 @@ impl Runtime for ObjectRuntime {
             return Vec::new();
         }
         let rows = self.sql.exec(LIST, vec![prefix.into()]).and_then(|cursor| cursor.to_array::<KeyValue>());
-        let rows = rows.map(|rows| rows.into_iter().map(|row| (row.key, row.value)).collect());
-        rows.unwrap_or_else(|error| {
-            log_storage_error(Err(error));
-            Vec::new()
-        })
+        let rows = rows.inspect_err(log_storage_error).unwrap_or_default();
+        rows.into_iter().map(|row| (row.key, row.value)).collect()
     }
 }
 
-pub fn log_storage_error(result: worker::Result<()>) {
-    if let Err(error) = result {
-        log_error("storage-failed", &error);
-    }
+pub fn log_storage_error(error: &worker::Error) {
+    log_error("storage-failed", error);
 }

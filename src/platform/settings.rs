@@ -16,7 +16,6 @@ use crate::http::authentication::Authentication;
 use crate::http::cors::Cors;
 use crate::http::edge::{Edge, MetricsToken, Routing};
 use crate::http::error::ErrorResponse;
-use crate::http::placement::{parse_jurisdiction, parse_location};
 use crate::hub::FrameUploadSlot;
 use crate::hub::core::config::{
     Config, DEFAULT_PUSH_SUBSCRIPTIONS, DEFAULT_UPLOAD_MB, ForbiddenModes, MAX_PUSH_SUBSCRIPTIONS, MAX_UPLOAD_MB,
@@ -27,7 +26,7 @@ use crate::hub::core::namespace::recent_writers::RecentWriters;
 use crate::hub::core::peers::rpc::MAX_RPC_TIMEOUT_MS;
 use crate::log::{self, LogLine};
 use crate::memory_budget::MemoryBudget;
-use crate::model::keyword::{parse_bool, parse_number};
+use crate::model::keyword::{JURISDICTIONS, LOCATIONS, parse_bool, parse_keyword, parse_number};
 use crate::model::namespace::Namespace;
 use crate::model::vocabulary::Vocabulary;
 use crate::push::to_base64url;
@@ -128,8 +127,8 @@ pub fn databases(
 
 /// Returns the objects of the namespaces. Fails if `HUB_JURISDICTION` is set in a runtime without jurisdictions, such as the local one.
 pub fn objects(env: &Env) -> Result<Objects, String> {
-    let jurisdiction = parse_jurisdiction(variable(env, "HUB_JURISDICTION"))?;
-    let location = parse_location(variable(env, "HUB_LOCATION"))?;
+    let jurisdiction = parse_keyword("HUB_JURISDICTION", &JURISDICTIONS, variable(env, "HUB_JURISDICTION"))?;
+    let location = parse_keyword("HUB_LOCATION", &LOCATIONS, variable(env, "HUB_LOCATION"))?;
     let binding =
         js_sys::Reflect::get(env, &HUB.into()).map_err(|_| "The binding HUB is missing: see wrangler.toml.")?;
     let timed_out = ErrorResponse::hub_unavailable("The hub did not answer in time. Try again.").body();
@@ -142,12 +141,6 @@ pub fn objects(env: &Env) -> Result<Objects, String> {
     })
 }
 
-/// Checks the binding of the rate limit, without which `POST /api/auth` would silently allow unlimited attempts.
-fn check_rate_limit(env: &Env) -> Result<(), String> {
-    let is_bound = js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined());
-    if is_bound { Ok(()) } else { Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into()) }
-}
-
 pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, String> {
     let cors = Cors::parse(&variable(env, "CORS_ORIGINS").unwrap_or_default())?;
     let routing = Routing::parse(&variable(env, "NAMESPACE_ROUTING").unwrap_or_default())?;
@@ -157,7 +150,10 @@ pub fn edge(env: &Env, Config { tokens, jwt, .. }: Config) -> Result<Edge, Strin
     })?;
     let db = Arc::clone(databases.get(DIRECTORY).map_err(|error| error.to_string())?);
     let metrics_token = variable(env, "METRICS_TOKEN").map(MetricsToken::parse).transpose()?;
-    check_rate_limit(env)?;
+    // Without the binding, `POST /api/auth` would silently allow unlimited attempts.
+    if !js_sys::Reflect::get(env, &AUTH_RATE_LIMIT.into()).is_ok_and(|binding| !binding.is_undefined()) {
+        return Err("The rate limit binding AUTH_RATE_LIMIT is missing: see wrangler.toml.".into());
+    }
     let authentication = Authentication::new(tokens, jwt, db, Arc::new(WorkerEnvironment));
     Ok(Edge::new(authentication, cors, routing, databases, memory_budget(), metrics_token))
 }

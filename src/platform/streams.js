@@ -11,10 +11,7 @@ const namespaces = new Map();
 /** The unread bytes of all namespaces. */
 let totalBytes = 0;
 
-/**
- * The streams of a namespace. The platform may end a request without calling `cancel`. The stream of such a request stays until
- * it is the largest one and is dropped.
- */
+/** The streams of a namespace. The platform may end a request without `cancel`: its stream then stays until it is dropped as the largest. */
 class NamespaceStreams {
   streams = new Set();
   /** The bytes of all messages in queues. A message in several queues counts once. */
@@ -117,9 +114,8 @@ class EventStream {
   }
 
   /**
-   * Drops the unread messages. The client reconnects and resumes after its last event. The stream ends at the next message,
-   * which is a heartbeat at the latest, or when the client reads: the runtime allows I/O only in the events of the stream's own
-   * request.
+   * Drops the unread messages. The client reconnects and resumes after its last event. The stream ends when the client reads, or
+   * at the next message, a heartbeat at the latest: the runtime allows I/O only in the events of the stream's request.
    */
   fail() {
     this.#hasFailed = true;
@@ -207,8 +203,7 @@ const HEADERS = {
  * queue of its own, because a message in such a queue would count as read.
  * @param {number} maxTotal the unread bytes of all streams of the isolate. Beyond this limit, the largest stream of the namespace
  *   with the most unread bytes ends
- * @param {number} maxUnreadDeltas the unread bytes of this stream beyond which events without an id are dropped: the client may
- *   miss such events
+ * @param {number} maxUnreadDeltas the unread bytes of this stream beyond which events without an id, which it may miss, are dropped
  */
 export function eventStream(socket, namespace, maxTotal, maxUnreadDeltas) {
   const source = new EventStream(socket, namespace);

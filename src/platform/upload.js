@@ -2,6 +2,7 @@
 // into wasm memory, but read piece by piece: the content goes to one buffer with free space at both ends. The start and end of
 // a frame for the CLI are written into the free space, around the content. Decoding the frame to a string makes the only copy.
 
+import { readAtLeast } from './glue.js';
 import { logError } from './log.js';
 
 /**
@@ -205,7 +206,6 @@ export class Parser {
 export class Upload {
   #body;
   #reader;
-  #timer;
   #parser;
   #minBytes;
   #progressTimeoutMs;
@@ -246,8 +246,7 @@ export class Upload {
    * @param {number} bufferChars a multiple of 4
    * @param {number} maxFile in bytes
    * @param {number} maxBody in bytes
-   * @returns {Promise<[string, string | undefined]>} a fault, or an empty string; at the end of the body its JSON text with an
-   *   empty `content`
+   * @returns {Promise<[string, string | undefined]>} a fault or an empty string; at the end, the JSON text with an empty `content`
    */
   async read(bufferChars, maxFile, maxBody) {
     try {
@@ -294,7 +293,6 @@ export class Upload {
 
   /** Releases the buffer without waiting for the garbage collector, and the body for `discardBody`. */
   release() {
-    clearTimeout(this.#timer);
     if (!this.#buffer.detached) this.#buffer.transfer(0);
     try {
       this.#reader?.releaseLock();
@@ -337,28 +335,15 @@ export class Upload {
       return;
     }
     this.#reader ??= this.#body.getReader({ mode: 'byob' });
-    const reader = this.#reader;
-    let stalled = false;
-    this.#timer = setTimeout(() => {
-      stalled = true;
-      reader.cancel().catch(() => {});
-    }, this.#progressTimeoutMs);
-    try {
-      const { value, done } = await reader.readAtLeast(this.#minBytes, new Uint8Array(this.#inputBuffer));
-      if (stalled) throw new Fault('stalled');
-      this.#hasEnded = done;
-      if (value === undefined) return;
-      this.#inputBuffer = value.buffer;
-      this.#input = value;
-      this.#inputOffset = 0;
-      this.#receivedBytes += value.length;
-      // A chunked body may be longer than its declared length, which determined the size of the buffer.
-      if (this.#declaredBytes >= 0 && this.#receivedBytes > this.#declaredBytes) throw new Fault('broken');
-    } catch (error) {
-      if (error instanceof Fault) throw error;
-      throw new Fault(stalled ? 'stalled' : 'broken');
-    } finally {
-      clearTimeout(this.#timer);
-    }
+    const read = await readAtLeast(this.#reader, this.#minBytes, new Uint8Array(this.#inputBuffer), this.#progressTimeoutMs);
+    if (typeof read === 'string') throw new Fault(read);
+    this.#hasEnded = read.done;
+    if (read.value === undefined) return;
+    this.#input = read.value;
+    this.#inputBuffer = read.value.buffer;
+    this.#inputOffset = 0;
+    this.#receivedBytes += read.value.length;
+    // A chunked body may be longer than its declared length, which determined the size of the buffer.
+    if (this.#declaredBytes >= 0 && this.#receivedBytes > this.#declaredBytes) throw new Fault('broken');
   }
 }

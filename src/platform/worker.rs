@@ -1,17 +1,15 @@
 //! The stateless worker: the entry point of every request.
 
-mod authenticate;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
 use futures::FutureExt;
-use futures::future::{Either, ready, select};
-use js_sys::Promise;
+use futures::future::{Either, join, ready, select};
+use js_sys::{Promise, Uint8Array};
 use wasm_bindgen::JsValue;
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Request, Response};
+use web_sys::{Request, RequestInit, Response};
 use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
 
@@ -20,12 +18,12 @@ use super::glue::{self, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::log::{log_error, write_line};
 use super::object::{SocketKind, metrics_response};
-use super::settings;
+use super::settings::{self, AUTH_RATE_LIMIT};
 use super::time::{now, sleep};
 use super::upload::max_body_bytes;
 use crate::auth::token::{Credential, VerifiedToken};
-use crate::http::authentication::Authentication;
-use crate::http::edge::{Action, Edge, RequestHead, longest_body_time_ms};
+use crate::http::authentication::rate_limit_key;
+use crate::http::edge::{Action, Edge, PairingStep, RequestHead, longest_body_time_ms};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
@@ -50,6 +48,9 @@ const MAX_AUTH_BODY_BYTES: usize = 16 * 1024;
 const OBJECT_TIMEOUT_MARGIN_MS: u64 = DB_RETRY_PERIOD_MS + DB_TIMEOUT_MS + RESUME_TIMEOUT_MS + 5_000;
 /// The most unread bytes of all event streams (SSE) of an isolate: twice the largest event. Not in the memory budget.
 const MAX_STREAM_BYTES: usize = 16 * 1024 * 1024;
+
+/// The close code and reason when a socket can't be forwarded or its token can't be verified.
+const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
 
 type Result<T> = std::result::Result<T, JsValue>;
 
@@ -301,11 +302,7 @@ impl IncomingRequest {
     async fn connect_bridged(&self, server: &worker::WebSocket) -> Result<()> {
         let socket: &web_sys::WebSocket = server.as_ref();
         let inbox = glue::Inbox::new(socket, MAX_UNAUTHENTICATED_FRAME_BYTES, FRAME_TOO_LARGE);
-        let Some((namespace, connect)) =
-            wait_for_connect(&self.state.edge.authentication, &self.head.client, &inbox, server).await?
-        else {
-            return Ok(());
-        };
+        let Some((namespace, connect)) = self.wait_for_connect(&inbox, server).await? else { return Ok(()) };
         let response = self.connect(&namespace, SocketKind::BridgedCli, None, None).await?;
         match glue::web_socket(&response) {
             Some(object) => inbox.pipe(&connect, &object),
@@ -314,57 +311,118 @@ impl IncomingRequest {
         }
         Ok(())
     }
-}
 
-/// The close code and reason when a socket can't be forwarded or its token can't be verified.
-const UNAVAILABLE: Close = (1013, "The hub is not available. Reconnect.");
-
-/// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
-async fn wait_for_connect(
-    authentication: &Authentication,
-    client: &str,
-    inbox: &glue::Inbox,
-    server: &worker::WebSocket,
-) -> Result<Option<(Namespace, String)>> {
-    let mut connecting = Connecting::new(now(), Upgrade::Unauthenticated);
-    let (code, reason) = loop {
-        let remaining_ms = u32::try_from(connecting.expires_at().saturating_sub(now())).unwrap_or(0);
-        let message = JsFuture::from(inbox.next(remaining_ms)).await?;
-        if inbox.closed() {
-            return Ok(None);
-        }
-        if message.is_undefined() || remaining_ms == 0 {
-            break NO_CONNECT;
-        }
-        let Some(frame) = message.as_string() else { break BINARY_UNSUPPORTED };
-        let outcome = match connecting.receive(&frame) {
-            Err(outcome) => outcome,
-            Ok(check) => {
-                let granted = match check.auth.token.as_deref() {
-                    Some(token) => match authentication.verify(token, Some(client), now(), false).await {
-                        Err(error) if error.is_unavailable() => break UNAVAILABLE,
-                        verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
-                    },
-                    None => None,
-                };
-                match check.decide(None, granted) {
-                    Ok(verified) => return Ok(Some((verified.namespace, frame))),
-                    Err(outcome) => outcome,
+    /// Waits for a valid CONNECT packet. Returns its namespace and the frame, or `None` when the socket is closed.
+    async fn wait_for_connect(
+        &self,
+        inbox: &glue::Inbox,
+        server: &worker::WebSocket,
+    ) -> Result<Option<(Namespace, String)>> {
+        let (authentication, client) = (&self.state.edge.authentication, self.head.client.as_str());
+        let mut connecting = Connecting::new(now(), Upgrade::Unauthenticated);
+        let (code, reason) = loop {
+            let remaining_ms = u32::try_from(connecting.expires_at().saturating_sub(now())).unwrap_or(0);
+            let message = JsFuture::from(inbox.next(remaining_ms)).await?;
+            if inbox.closed() {
+                return Ok(None);
+            }
+            if message.is_undefined() || remaining_ms == 0 {
+                break NO_CONNECT;
+            }
+            let Some(frame) = message.as_string() else { break BINARY_UNSUPPORTED };
+            let outcome = match connecting.receive(&frame) {
+                Err(outcome) => outcome,
+                Ok(check) => {
+                    let granted = match check.auth.token.as_deref() {
+                        Some(token) => match authentication.verify(token, Some(client), now(), false).await {
+                            Err(error) if error.is_unavailable() => break UNAVAILABLE,
+                            verified => verified.ok().map(|verified| (verified.namespace, verified.credential)),
+                        },
+                        None => None,
+                    };
+                    match check.decide(None, granted) {
+                        Ok(verified) => return Ok(Some((verified.namespace, frame))),
+                        Err(outcome) => outcome,
+                    }
                 }
+            };
+            if outcome.is_refused {
+                write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
+            }
+            if let Some(reply) = outcome.reply {
+                // Fails if the socket is closing; the next iteration returns then.
+                let _ = server.send_with_str(reply);
+            }
+            match outcome.next {
+                Ok(next) => connecting = next,
+                Err(close) => break close,
             }
         };
-        if outcome.is_refused {
-            write_line(None, &LogLine::new(Level::Warn, "connect-refused").text("client", client));
+        server.close(Some(code), Some(reason))?;
+        Ok(None)
+    }
+
+    /// Performs a read while its token is checked. Discards the response if the token is not valid.
+    async fn serve_unchecked(self: Rc<Self>, read: Action) -> Result<(Response, bool)> {
+        let check = self.state.edge.verify_token(&self.head, now());
+        let (served, checked) = join(Box::pin(Rc::clone(&self).serve(read)), check).await;
+        let Err(error) = checked else { return served };
+        if let Some(body) = served.ok().and_then(|(response, _)| response.body()) {
+            // Frees what the object holds for the response.
+            let _ = body.cancel();
         }
-        if let Some(reply) = outcome.reply {
-            // Fails if the socket is closing; the next iteration returns then.
-            let _ = server.send_with_str(reply);
+        Ok((convert::to_js_error(error), false))
+    }
+
+    /// Signs in, handles a request of a new device, or forwards an answer from a notification.
+    async fn authenticate(&self, action: Action) -> Result<Response> {
+        let prefix = match action {
+            // A device polls for minutes, so its polls do not count as guesses.
+            Action::Pair(PairingStep::Poll) => "poll ",
+            Action::Pair(_) => "pair ",
+            Action::Answer => "answer ",
+            _ => "",
+        };
+        if let Some(refusal) = self.count_attempt(prefix).await? {
+            return Ok(refusal);
         }
-        match outcome.next {
-            Ok(next) => connecting = next,
-            Err(close) => break close,
+        let declared = convert::declared_length(&self.request);
+        let body = match convert::read_body(&self.request, declared, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
+            Ok(body) => body,
+            Err(error) => return Ok(convert::to_js_error(error)),
+        };
+        let edge = &self.state.edge;
+        let response = match action {
+            Action::Answer => match edge.verify_answer(&body, now()).await {
+                Ok(namespace) => return self.forward_answer(namespace.as_str(), &body).await,
+                Err(error) => return Ok(convert::to_js_error(error)),
+            },
+            Action::Pair(step) => edge.pair(step, &self.head, &body, now()).await,
+            _ => edge.authentication.sign_in(&body, now()).await,
+        };
+        Ok(convert::to_js_response(&response))
+    }
+
+    /// Counts a request of this client address, separately for each `prefix`. Returns a 429 response if there were too many.
+    async fn count_attempt(&self, prefix: &str) -> Result<Option<Response>> {
+        let key = prefix.to_owned() + &rate_limit_key(&self.head.client);
+        if let Ok(limiter) = self.env.rate_limiter(AUTH_RATE_LIMIT)
+            && !limiter.limit(key).await?.success
+        {
+            return Ok(Some(convert::to_js_error(ErrorResponse::rate_limited(60))));
         }
-    };
-    server.close(Some(code), Some(reason))?;
-    Ok(None)
+        Ok(None)
+    }
+
+    async fn forward_answer(&self, namespace: &str, body: &[u8]) -> Result<Response> {
+        let init = RequestInit::new();
+        init.set_method("POST");
+        init.set_body(&Uint8Array::from(body));
+        let request = Request::new_with_str_and_init(&self.request.url(), &init)?;
+        let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
+        let response = objects.forward(namespace, "", &request, timeout_ms, "", None);
+        // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
+        let _ = self.context.wait_until(&response);
+        Ok(JsFuture::from(response).await?.into())
+    }
 }

@@ -1,5 +1,4 @@
-//! Validation of push endpoints against server-side request forgery: an endpoint is a URL from a client, and must not address
-//! anything on a private network of the hub.
+//! Validation of push endpoints against server-side request forgery: a URL of a client must not address the hub's private network.
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

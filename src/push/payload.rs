@@ -13,8 +13,7 @@ pub const MAX_SHORT_PAYLOAD_BYTES: usize = 2_000;
 /// The largest number of requests that one notification supersedes.
 const MAX_SUPERSEDED: usize = 100;
 
-/// The largest payload, in bytes of JSON (PROTOCOL.md "Limits"). A push message could hold about 3,990 bytes (RFC 8291 section 4),
-/// but some push services accept less.
+/// The largest payload, in bytes of JSON (PROTOCOL.md "Limits"). Some push services accept less than the 3,990 bytes of RFC 8291.
 pub const MAX_PAYLOAD_BYTES: usize = 3_000;
 /// The longest detail of a request, in bytes.
 const MAX_DETAIL_BYTES: usize = 600;

@@ -54,7 +54,6 @@ impl Keys {
 
 #[derive(Debug)]
 pub struct PushMessage<'a> {
-    /// The plaintext.
     pub payload: String,
     /// How long the push service stores an undelivered message.
     pub ttl: Duration,

@@ -1,6 +1,5 @@
-//! Statements that write many rows. The rows are one parameter: a JSON array, which SQL reads with `json_each`. This
-//! avoids D1's limit of 100 parameters and copies all rows into JavaScript at once. An array that becomes too large for
-//! D1 is split into several statements.
+//! Statements that write many rows. The rows are one parameter, a JSON array, which SQL reads with `json_each`: D1 allows only 100
+//! parameters, and JavaScript gets all rows at once. An array that becomes too large for D1 is split into several statements.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,4 @@
-//! Strict decoding of rows. If a column is missing or has an unexpected type, the result is an error with the name of the
-//! column, never a default value.
+//! Strict decoding of rows: a column that is missing or has an unexpected type is an error with its name, never a default value.
 
 use super::{Database, DbError, Found, Row, Statement, Value};
 use crate::model::json::Json;
@@ -50,12 +49,10 @@ impl Columns {
 
     /// The next column as a non-negative integer.
     pub fn number(&mut self, column: &'static str) -> Result<u64, DbError> {
-        let value = self.values.next();
-        let number = match value {
-            Some(Value::Integer(number)) => u64::try_from(number).ok(),
-            _ => None,
-        };
-        number.ok_or_else(|| self.unexpected(column, "a non-negative integer", describe_type(value.as_ref())))
+        match self.values.next() {
+            Some(Value::Integer(number @ 0..)) => Ok(number.cast_unsigned()),
+            other => Err(self.unexpected(column, "a non-negative integer", describe_type(other.as_ref()))),
+        }
     }
 
     pub fn count(&mut self, column: &'static str) -> Result<usize, DbError> {
@@ -117,6 +114,15 @@ pub type ValueColumns = [&'static str; 3];
 pub const METADATA: ValueColumns = ["metadata", "metadata_version", "metadata_parts"];
 pub const AGENT_STATE: ValueColumns = ["agent_state", "agent_state_version", "agent_state_parts"];
 pub const RUNNER_STATE: ValueColumns = ["runner_state", "runner_state_version", "runner_state_parts"];
+
+/// Decodes the rows of a statement. `read` decodes one row.
+pub(super) fn read_rows<T>(
+    table: &'static str,
+    rows: Vec<Row>,
+    read: impl Fn(&mut Columns) -> Result<T, DbError>,
+) -> Result<Vec<T>, DbError> {
+    rows.into_iter().map(|row| read(&mut Columns::new(table, row))).collect()
+}
 
 /// Runs statements as a transaction, and returns the last row of the last statement; `None` if it has no row.
 pub(super) async fn find_last(

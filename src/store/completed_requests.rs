@@ -1,5 +1,4 @@
-//! The completed permission requests of a session, called the *record* of the session. If a record exceeds the size limit, the
-//! oldest entries are deleted.
+//! The completed permission requests of a session, its *record*. Above the size limit of a record, the oldest entries are deleted.
 
 use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;

@@ -51,10 +51,6 @@ const SELECT_ALL: &str = concat!("SELECT created_at, ", device_json!(", 'isCurre
 const SELECT_ONE: &str =
     concat!("SELECT ", device_json!(""), " FROM devices WHERE id = ?2 AND namespace = ?1 AND revoked_at IS NULL");
 
-/// `?1`: namespace, `?2`: id of a device, or NULL.
-const DELETE_PAIRINGS: &str = "DELETE FROM pairings WHERE namespace = ?1
-  AND (?2 IS NULL OR claim_hash <> code_hash OR created_at >= (SELECT created_at FROM devices WHERE id = ?2))";
-
 macro_rules! select_state {
     ($condition:literal) => {
         concat!("SELECT id, namespace, revoked_at IS NOT NULL, last_seen_at FROM devices WHERE ", $condition)
@@ -201,7 +197,9 @@ pub fn revoke(namespace: &Namespace, id: &str, now: u64) -> Statement {
 
 /// A statement that deletes a namespace's approved requests, and its codes: with `device`, only those that are not older than it.
 pub fn delete_pairings(namespace: &Namespace, device: Option<&str>) -> Statement {
-    Statement::new(DELETE_PAIRINGS, [namespace.into(), device.into()])
+    let sql = "DELETE FROM pairings WHERE namespace = ?1
+  AND (?2 IS NULL OR claim_hash <> code_hash OR created_at >= (SELECT created_at FROM devices WHERE id = ?2))";
+    Statement::new(sql, [namespace.into(), device.into()])
 }
 
 /// Statements that revoke all devices of a namespace, and begin a generation of its tokens.

@@ -1,14 +1,26 @@
-//! The log of events for web clients that reconnect. The rows of the log are written in the transaction of the changes that
-//! caused the events. The event of a message refers to the row of the message, which is read with the log.
+//! The log of events for web clients that reconnect. Its rows are written in the transaction of the changes that caused the events.
+//!
+//! The text of a row has one line for each event. A line has three columns, separated by tabs:
+//!
+//! ```text
+//! <number of the event> TAB <letter><id as JSON>           TAB <body>
+//! <number of the event> TAB r<id of the session, as JSON>  TAB <seq of the message>
+//! ```
+//!
+//! The letter and the id are the [`Audience`]. The letter is `s` for `Session`, `c` for `SessionOnly`, `m` for `Machine`. The
+//! second form is a reference to the row of a message, and is replaced by the event of the message when the rows are loaded.
 
 use std::collections::HashMap;
+use std::fmt::Write as _;
 
-use super::columns::{Columns, read_last};
+use super::columns::{Columns, read_last, read_rows};
 use super::sessions::history_of;
-use super::{Database, DbError, Row, Statement, Value, event_lines, of_namespace, query};
+use super::{Database, DbError, Row, Statement, Value, of_namespace, query};
 use crate::limits::{RETAINED_BYTES, RETAINED_EVENTS};
+use crate::model::event::{Audience, Event};
 use crate::model::json::MAX_SAFE_INTEGER;
 use crate::model::namespace::Namespace;
+use crate::model::text_parts::TextParts;
 
 /// After this many new events, the hub searches for reusable rows ([`Appender`]).
 pub const TRIM_EVENTS: usize = RETAINED_EVENTS / 4;
@@ -84,7 +96,7 @@ pub struct EventsRow {
     pub events: usize,
     /// The size of the events and of the messages to which they refer, in bytes.
     pub bytes: usize,
-    /// The events as [lines](super::event_lines). Empty for a gap: the log has neither these events nor any earlier event.
+    /// The events as lines. Empty for a gap: the log has neither these events nor any earlier event.
     pub body: String,
 }
 
@@ -183,27 +195,22 @@ pub async fn load(
 ) -> Result<Vec<EventsRow>, DbError> {
     let up_to = up_to.unwrap_or(MAX_SAFE_INTEGER).min(MAX_SAFE_INTEGER);
     let statement = Statement::new(SELECT, [namespace.into(), after.into(), up_to.into()]);
-    let rows = query(db, statement).await?.into_iter().map(from_row).collect::<Result<Vec<_>, _>>()?;
-    resolve_references(db, namespace, rows).await
-}
-
-/// Replaces references to messages by the events. Those of a deleted session are missing; `session-removed` follows.
-async fn resolve_references(
-    db: &dyn Database,
-    namespace: &Namespace,
-    mut rows: Vec<EventsRow>,
-) -> Result<Vec<EventsRow>, DbError> {
-    let references: Vec<_> = rows.iter().flat_map(|row| event_lines::references(&row.body)).collect();
+    let mut rows = read_rows("events", query(db, statement).await?, |c| {
+        let (last, floor) = (c.number("last")?, c.number("floor")?);
+        Ok(EventsRow { last, floor, events: c.count("events")?, bytes: c.count("bytes")?, body: c.text("body")? })
+    })?;
+    let references: Vec<_> = rows.iter().flat_map(|row| references(&row.body)).collect();
     if references.is_empty() {
         return Ok(rows);
     }
+    // The messages of a deleted session are missing; `session-removed` follows.
     let mut events = HashMap::new();
     for row in query(db, Statement::new(SELECT_MESSAGES, [Value::json(&references), namespace.into()])).await? {
         let mut c = Columns::new("messages", row);
         events.insert((c.text("session_id")?, c.number("seq")?), c.text("event")?);
     }
     for row in &mut rows {
-        row.body = event_lines::resolve_references(&row.body, |message| events.remove(message));
+        row.body = resolve_references(&row.body, |message| events.remove(message));
     }
     Ok(rows)
 }
@@ -214,8 +221,99 @@ pub async fn load_last_number(db: &dyn Database, namespace: &Namespace) -> Resul
     read_last(db, "events", of_namespace(namespace, [sql])).await?.optional("max(last)", Columns::number)
 }
 
-fn from_row(row: Row) -> Result<EventsRow, DbError> {
-    let mut c = Columns::new("events", row);
-    let (last, floor, events, bytes) = (c.number("last")?, c.number("floor")?, c.count("events")?, c.count("bytes")?);
-    Ok(EventsRow { last, floor, events, bytes, body: c.text("body")? })
+type MessageKey = (String, u64);
+
+/// An empty id, as JSON. No session has this id, so no client receives the event.
+const NO_SESSION: &str = "\"\"";
+
+pub fn push_line(text: &mut String, number: u64, event: &Event) {
+    let (kind, id) = match &event.audience {
+        Audience::Session(id) => ('s', id),
+        Audience::SessionOnly(id) => ('c', id),
+        Audience::Machine(id) => ('m', id),
+    };
+    if let Some(seq) = event.message_seq {
+        text.push_str(&encode_reference(number, id, seq));
+    } else {
+        // JSON escapes the tabs and line breaks that an id may contain.
+        let id = serde_json::to_string(id).unwrap_or_default();
+        // Writing to a `String` cannot fail.
+        let _ = write!(text, "{number}\t{kind}{id}\t");
+        event.body.push_single_line(text);
+    }
+    text.push('\n');
+}
+
+/// Decodes the events of a text without references; `None` if it is malformed.
+pub fn decode_lines(text: &str) -> Option<Vec<(u64, Event)>> {
+    text.lines().map(decode_line).collect()
+}
+
+fn decode_line(line: &str) -> Option<(u64, Event)> {
+    let mut parts = line.splitn(3, '\t');
+    let (number, audience, body) = (parts.next()?.parse().ok()?, parts.next()?, parts.next()?);
+    let (kind, id) = audience.split_at_checked(1)?;
+    let id = serde_json::from_str(id).ok()?;
+    let audience = match kind {
+        "s" => Audience::Session(id),
+        "c" => Audience::SessionOnly(id),
+        "m" => Audience::Machine(id),
+        _ => return None,
+    };
+    Some((number, Event { audience, body: TextParts::from(body.to_owned()), message_seq: None }))
+}
+
+/// Encodes a reference to a message as a line, without its line break.
+fn encode_reference(number: u64, session: &str, seq: u64) -> String {
+    format!("{number}\tr{}\t{seq}", serde_json::Value::from(session))
+}
+
+fn references(text: &str) -> impl Iterator<Item = MessageKey> {
+    text.lines().filter_map(decode_reference).map(|(_, _, message)| message)
+}
+
+/// Replaces references by the events that `find` returns. If `find` returns `None`, replaces the reference by an event that no client
+/// receives, so that the number of the event stays in the log.
+fn resolve_references(text: &str, mut find: impl FnMut(&MessageKey) -> Option<String>) -> String {
+    let mut resolved = String::with_capacity(text.len());
+    for line in text.lines() {
+        match decode_reference(line) {
+            Some((number, session, message)) => {
+                let event = find(&message);
+                let (session, event) = event.as_ref().map_or((NO_SESSION, "{}"), |event| (session, event));
+                [number, "\tc", session, "\t", event].into_iter().for_each(|part| resolved.push_str(part));
+            }
+            None => resolved.push_str(line),
+        }
+        resolved.push('\n');
+    }
+    resolved
+}
+
+/// Decodes a reference: the number of the event, the id of the session as JSON, and the message. `None` for any other line.
+fn decode_reference(line: &str) -> Option<(&str, &str, MessageKey)> {
+    let (number, reference) = line.split_once('\t')?;
+    let (session, seq) = reference.strip_prefix('r')?.split_once('\t')?;
+    Some((number, session, (serde_json::from_str(session).ok()?, seq.parse().ok()?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn malformed_texts_are_not_decoded() {
+        for malformed in ["x", "1\ts\"a\"", "\ts\"a\"\t{}", "1\tx\"a\"\t{}", "1\tsa\t{}", "1\t\t{}", "1\tä\"a\"\t{}"] {
+            assert_eq!(decode_lines(malformed), None, "{malformed:?}");
+        }
+    }
+
+    #[test]
+    fn a_reference_becomes_an_event_which_no_client_receives_if_the_message_was_deleted() {
+        let text = format!("{}\n2\tm\"a\"\t{{}}\n{}\n", encode_reference(1, "s\t1", 7), encode_reference(3, "gone", 8));
+        assert_eq!(references(&text).collect::<Vec<_>>(), [("s\t1".to_owned(), 7), ("gone".to_owned(), 8)]);
+        let resolved = resolve_references(&text, |(session, seq)| (session != "gone").then(|| format!("[{seq}]")));
+        assert_eq!(resolved, "1\tc\"s\\t1\"\t[7]\n2\tm\"a\"\t{}\n3\tc\"\"\t{}\n");
+        assert_eq!(decode_lines(&resolved).map(|events| events.len()), Some(3));
+    }
 }

@@ -48,8 +48,7 @@ const NEW: &str = " new";
 
 impl Epoch {
     /// Returns the epoch of a hub that starts. After hibernation, this is the persisted epoch, because no batch was in flight.
-    /// Otherwise it is a new epoch. Its number is the time `now` in Unix milliseconds, which exceeds all earlier epochs even if the
-    /// persisted epoch was lost.
+    /// Otherwise a new one: `now` in Unix milliseconds, which exceeds all earlier epochs even if the persisted one was lost.
     pub fn at_start(persisted: Option<&str>, is_after_hibernation: bool, now: u64) -> Self {
         match persisted.and_then(Self::decode) {
             Some(epoch) if is_after_hibernation => epoch,

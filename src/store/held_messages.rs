@@ -1,7 +1,7 @@
 //! Held messages: messages of web clients that wait until the CLI of their session is back.
 
 use super::bulk::{BulkRow, BulkStatements};
-use super::columns::Columns;
+use super::columns::read_rows;
 use super::{DbError, Row, Statement};
 use crate::model::message::HeldMessage;
 use crate::model::namespace::Namespace;
@@ -57,13 +57,8 @@ pub fn select(namespace: &Namespace, session: &str) -> Statement {
 }
 
 pub fn read(rows: Vec<Row>) -> Result<Vec<HeldMessage>, DbError> {
-    let message = |row: Row| {
-        let mut c = Columns::new("held_messages", row);
-        Ok(HeldMessage {
-            local_id: c.text("local_id")?,
-            created_at: c.number("created_at")?,
-            content: c.json("content")?,
-        })
-    };
-    rows.into_iter().map(message).collect()
+    read_rows("held_messages", rows, |c| {
+        let (local_id, created_at) = (c.text("local_id")?, c.number("created_at")?);
+        Ok(HeldMessage { local_id, created_at, content: c.json("content")? })
+    })
 }

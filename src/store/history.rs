@@ -121,9 +121,8 @@ macro_rules! messages_beside {
 }
 
 /// Selects a page. Selects no row if a message has further parts, or if all messages together have `?5` bytes or more. One sum is
-/// cheaper than a running sum, which would show how many messages fit.
-/// `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of messages, `?5`: bytes of content. With excerpts also `?6`: the largest
-/// content that is shown without an excerpt.
+/// cheaper than a running sum, which would show how many messages fit. `?1`: session, `?2`: namespace, `?3`: seq, `?4`: number of
+/// messages, `?5`: bytes of content, with excerpts `?6`: the largest whole content.
 #[rustfmt::skip]
 macro_rules! page {
     ($side:literal, $order:literal, $content:ident, $size:ident) => {
@@ -150,20 +149,16 @@ struct PageSql {
     after: &'static str,
 }
 
-const PAGE: PageSql = PageSql {
-    before: page!("<", "DESC", message_content, whole_size),
-    after: page!(">", "ASC", message_content, whole_size),
-};
-const PAGE_OF_EXCERPTS: PageSql = PageSql {
-    before: page!("<", "DESC", content_or_excerpt, size_or_excerpt_size),
-    after: page!(">", "ASC", content_or_excerpt, size_or_excerpt_size),
-};
-const SIZES: PageSql =
-    PageSql { before: page_sizes!("<", "DESC", whole_size), after: page_sizes!(">", "ASC", whole_size) };
-const SIZES_OF_EXCERPTS: PageSql = PageSql {
-    before: page_sizes!("<", "DESC", size_or_excerpt_size),
-    after: page_sizes!(">", "ASC", size_or_excerpt_size),
-};
+macro_rules! both_sides {
+    ($sql:ident, $($column:ident),+) => {
+        PageSql { before: $sql!("<", "DESC", $($column),+), after: $sql!(">", "ASC", $($column),+) }
+    };
+}
+
+const PAGE: PageSql = both_sides!(page, message_content, whole_size);
+const PAGE_OF_EXCERPTS: PageSql = both_sides!(page, content_or_excerpt, size_or_excerpt_size);
+const SIZES: PageSql = both_sides!(page_sizes, whole_size);
+const SIZES_OF_EXCERPTS: PageSql = both_sides!(page_sizes, size_or_excerpt_size);
 
 /// Selects the JSON of a large message, up to the first part of its content. `?1`: session, `?2`: namespace, `?3`: seq.
 #[rustfmt::skip]

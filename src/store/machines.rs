@@ -1,7 +1,7 @@
 //! Machines: reading, writing and deleting them.
 
 use super::bulk::BulkStatements;
-use super::columns::{Columns, METADATA, RUNNER_STATE};
+use super::columns::{METADATA, RUNNER_STATE, read_rows};
 use super::values::{all_parts_exist, to_row};
 use super::{DbError, Row, Statement};
 use crate::model::machine::Machine;
@@ -60,21 +60,17 @@ pub fn select_all(namespace: &Namespace) -> Statement {
 }
 
 pub fn read_all(namespace: &Namespace, rows: Vec<Row>) -> Result<Vec<Machine>, DbError> {
-    rows.into_iter().map(|row| from_row(namespace, row)).collect()
+    read_rows("machines", rows, |c| {
+        let mut m = Machine::new(c.text("id")?, namespace.clone(), 0);
+        (m.seq, m.created_at, m.updated_at) = (c.number("seq")?, c.number("created_at")?, c.number("updated_at")?);
+        (m.active, m.active_at) = (c.flag("active")?, c.number("active_at")?);
+        (m.metadata, m.metadata_version) = c.versioned(METADATA)?;
+        (m.runner_state, m.runner_state_version) = c.versioned(RUNNER_STATE)?;
+        Ok(m)
+    })
 }
 
-/// Selects whether a machine with this id exists, and whether it belongs to the namespace, for
-/// [`read_owned`](super::columns::read_owned).
+/// Selects whether a machine exists and belongs to the namespace, for [`read_owned`](super::columns::read_owned).
 pub fn select_owner(namespace: &Namespace, id: &str) -> Statement {
     Statement::new("SELECT namespace = ?2 AS owned FROM machines WHERE id = ?1", [id.into(), namespace.into()])
-}
-
-fn from_row(namespace: &Namespace, row: Row) -> Result<Machine, DbError> {
-    let mut c = Columns::new("machines", row);
-    let mut m = Machine::new(c.text("id")?, namespace.clone(), 0);
-    (m.seq, m.created_at, m.updated_at) = (c.number("seq")?, c.number("created_at")?, c.number("updated_at")?);
-    (m.active, m.active_at) = (c.flag("active")?, c.number("active_at")?);
-    (m.metadata, m.metadata_version) = c.versioned(METADATA)?;
-    (m.runner_state, m.runner_state_version) = c.versioned(RUNNER_STATE)?;
-    Ok(m)
 }

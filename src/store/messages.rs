@@ -1,8 +1,7 @@
-//! Messages: writing them with the parts of large ones, and lookups by local id. [`history`](super::history) reads
-//! pages.
+//! Messages: writing them with the parts of large ones, and lookups by local id. Pages: [`history`](super::history).
 
 use super::bulk::{BulkRow, BulkStatements};
-use super::columns::Columns;
+use super::columns::{Columns, read_rows};
 use super::sessions::history_of;
 use super::{DbError, Row, Statement, Value, parts};
 use crate::limits::{MAX_LOCAL_ID_LOOKUPS, MAX_PART_BYTES};
@@ -122,11 +121,7 @@ pub fn select_local_ids(namespace: &Namespace, session: &str, count: u64) -> Sta
 }
 
 pub fn read_local_ids(rows: Vec<Row>) -> Result<Vec<(String, MessageRef)>, DbError> {
-    let with_local_id = |row: Row| {
-        let mut c = Columns::new("messages", row);
-        Ok((c.text("local_id")?, read_ref(&mut c)?))
-    };
-    rows.into_iter().map(with_local_id).collect()
+    read_rows("messages", rows, |c| Ok((c.text("local_id")?, read_ref(c)?)))
 }
 
 /// The statements that find messages by pairs of a session and a local id, for [`read_by_local_ids`].
@@ -168,11 +163,7 @@ pub fn select_todo_candidates(namespace: &Namespace, session: &str, limit: u64, 
 }
 
 pub fn read_todo_candidates(rows: Vec<Row>) -> Result<Vec<(u64, String)>, DbError> {
-    let candidate = |row: Row| {
-        let mut c = Columns::new("messages", row);
-        Ok((c.number("seq")?, c.text("content")?))
-    };
-    rows.into_iter().map(candidate).collect()
+    read_rows("messages", rows, |c| Ok((c.number("seq")?, c.text("content")?)))
 }
 
 fn read_ref(c: &mut Columns) -> Result<MessageRef, DbError> {

@@ -1,8 +1,7 @@
 //! Persistence in D1 (SQLite): one module for each kind of data, with its SQL, its parameters and its strict row decoding
 //! ([`columns`]) side by side. The hub queues changes in the [`write_queue`], which writes them in batches.
 //!
-//! - A batch is one transaction. A [fence] rejects late batches. Batches with an unknown outcome are [retried](retry). [Lost](watchdog)
-//!   queries end with an error.
+//! - A batch is one transaction. A [fence] rejects late batches. An unknown outcome is [retried](retry). [Lost](watchdog) queries fail.
 //! - Every statement names the namespace, or a session whose namespace it checks.
 //! - A statement that finds sessions or machines by a JSON array of ids, or by `history`, has `+namespace`. The unary `+` keeps
 //!   SQLite from using the index of the namespace, with which it would read every session or machine of the namespace.
@@ -16,7 +15,6 @@ pub mod columns;
 pub mod completed_requests;
 pub mod counts;
 pub mod devices;
-pub mod event_lines;
 pub mod events;
 pub mod fence;
 pub mod held_messages;

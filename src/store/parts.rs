@@ -1,8 +1,7 @@
 //! Texts larger than a row, split into parts with rows of their own.
 //!
-//! A large text is also larger than a transaction should be. So its parts are written in several transactions, and then the row that
-//! refers to them. Until then, the parts are *unreachable*. Parts that stay unreachable after a fault are deleted before the next
-//! large text of the same owner is written.
+//! A large text is too large for one transaction: its parts are written in several, and then the row that refers to them. Until then,
+//! they are *unreachable*. Those that stay so after a fault are deleted before the next large text of their owner is written.
 
 use super::bulk::{BulkRow, BulkStatements};
 use super::columns::Columns;

@@ -47,12 +47,7 @@ pub fn binding(number: DatabaseNumber) -> String {
 }
 
 impl Databases {
-    /// The only database of a deployment.
-    pub fn single(db: Arc<dyn Database>) -> Self {
-        Self { all: vec![db], closed: Vec::new() }
-    }
-
-    /// Several databases, the directory first. `closed`: `DATABASES_CLOSED`, the bindings that accept no new namespaces.
+    /// The databases of a deployment, the directory first. `closed`: `DATABASES_CLOSED`, the bindings that accept no new namespaces.
     pub fn new(all: Vec<Arc<dyn Database>>, closed: &str) -> Result<Self, String> {
         let mut databases = Self { all, closed: Vec::new() };
         for name in closed.split(',').map(str::trim).filter(|name| !name.is_empty()) {

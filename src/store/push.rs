@@ -1,8 +1,8 @@
 //! Web push subscriptions.
 
-use super::columns::Columns;
+use super::columns::{Columns, read_rows};
 use super::devices::is_valid_credential;
-use super::{Database, DbError, Row, Statement, Value, query};
+use super::{Database, DbError, Statement, Value, query};
 use crate::model::namespace::Namespace;
 
 /// The subscriptions of a namespace, oldest first, except those of revoked devices. `?1`: namespace.
@@ -48,7 +48,14 @@ pub struct PushSubscription {
 const REQUESTS_ONLY: &str = "requests";
 
 pub async fn load_all(db: &dyn Database, namespace: &Namespace) -> Result<Vec<PushSubscription>, DbError> {
-    query(db, Statement::new(SELECT_ALL, [namespace.into()])).await?.into_iter().map(from_row).collect()
+    read_rows("push_subscriptions", query(db, Statement::new(SELECT_ALL, [namespace.into()])).await?, |c| {
+        let (endpoint, p256dh, auth) = (c.text("endpoint")?, c.text("p256dh")?, c.text("auth")?);
+        let (hub_origin, device) = (c.optional("hub", Columns::text)?, c.optional("device", Columns::text)?);
+        let token_device = c.optional("token_device", Columns::text)?;
+        let requests_only = c.optional("notify", Columns::text)?.as_deref() == Some(REQUESTS_ONLY);
+        let secret = c.optional("secret", Columns::text)?;
+        Ok(PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only })
+    })
 }
 
 /// Statements that write a subscription, unless the [credential](is_valid_credential) is revoked, and delete the oldest above `limit`.
@@ -88,14 +95,4 @@ pub fn delete_of_device(namespace: &Namespace, id: &str) -> Statement {
 
 pub fn delete_all(namespace: &Namespace) -> Statement {
     Statement::new("DELETE FROM push_subscriptions WHERE namespace = ?1", [namespace.into()])
-}
-
-fn from_row(row: Row) -> Result<PushSubscription, DbError> {
-    let mut c = Columns::new("push_subscriptions", row);
-    let (endpoint, p256dh, auth) = (c.text("endpoint")?, c.text("p256dh")?, c.text("auth")?);
-    let (hub_origin, device) = (c.optional("hub", Columns::text)?, c.optional("device", Columns::text)?);
-    let token_device = c.optional("token_device", Columns::text)?;
-    let requests_only = c.optional("notify", Columns::text)?.as_deref() == Some(REQUESTS_ONLY);
-    let secret = c.optional("secret", Columns::text)?;
-    Ok(PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only })
 }

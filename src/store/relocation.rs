@@ -1,5 +1,4 @@
-//! Copies the rows of a namespace to another database, as often as needed until both have the same rows. Source:
-//! docs/design/databases.md.
+//! Copies the rows of a namespace to another database until both have the same rows. Source: docs/design/databases.md.
 //!
 //! A row of `messages`, `message_parts` and `value_parts` never changes, so such rows are compared by their keys. Rows of the other tables
 //! that differ are written again. Sessions of an unfinished copy are tombstones: nothing shows them, and a deletion or a

@@ -1,6 +1,5 @@
 //! Deletes and merges sessions, and deletes whole namespaces (docs/design/namespaces.md). The row of a removed session becomes a
-//! tombstone, whose namespace has a prefix that no token can have: `/` for a deleted session, and `//` for a session that was merged into
-//! another.
+//! tombstone, whose namespace has a prefix that no token can have: `/` for a deleted session, `//` for a merged one.
 
 use super::bulk::BulkStatements;
 use super::columns::{Columns, read_last};
@@ -73,10 +72,9 @@ macro_rules! both_exist {
     };
 }
 
-/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows`:
-/// the number of full units of 5,000 messages before the chunk. `by_bytes`: the number of full units of 10 MB.
-/// Reads one message more than [`MAX_MERGE_UNITS`] allows, which shows that the session is too large. `?1`: session, `?2`:
-/// namespace.
+/// Selects the last seq of each chunk of a session's messages. A chunk has at most 5,000 messages, and about 10 MB. `by_rows` and
+/// `by_bytes`: the full units of 5,000 messages and of 10 MB before the chunk. Reads one message more than [`MAX_MERGE_UNITS`]
+/// allows, which shows that the session is too large. `?1`: session, `?2`: namespace.
 #[rustfmt::skip]
 const SELECT_CHUNK_ENDS: &str = concat!("
 SELECT max(seq) AS last, by_rows, by_bytes FROM (
@@ -113,9 +111,8 @@ FROM (SELECT seq AS old, row_number() OVER (ORDER BY seq)
 WHERE messages.session_id = ", history_of!("?2", "?3"), " AND messages.seq = moved.old AND ", both_exist!()),
 ];
 
-/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays stored under the id of `old`:
-/// no message of `old` is rewritten. So the row of `old` becomes a tombstone, which [`SWEEP`] deletes with the history. `?1`:
-/// `old`, `?2`: `new`, `?3`: namespace.
+/// The statements that end a merge, in this order. `new` gets the history of `old`, which stays under the id of `old`: no message is
+/// rewritten. The row of `old` becomes a tombstone, which [`SWEEP`] deletes with it. `?1`: `old`, `?2`: `new`, `?3`: namespace.
 #[rustfmt::skip]
 const END_MERGE: [&str; 8] = [
     // Parts of messages that both sessions contained.

@@ -1,6 +1,6 @@
 //! Finds and deletes what is older than its retention.
 
-use super::columns::Columns;
+use super::columns::{Columns, read_rows};
 use super::sessions::history_of;
 use super::{Database, DbError, Statement, Value, query};
 use crate::model::namespace::Namespace;
@@ -77,11 +77,7 @@ pub async fn find_archived(
 ) -> Result<Vec<(String, String)>, DbError> {
     let params = [namespace.into(), after_tag.into(), cutoff.into(), (ARCHIVED_AT_ONCE as u64).into()];
     let rows = query(db, Statement::new(SELECT_ARCHIVED, params)).await?;
-    let read = |row| {
-        let mut c = Columns::new("sessions", row);
-        Ok((c.text("tag")?, c.text("id")?))
-    };
-    rows.into_iter().map(read).collect()
+    read_rows("sessions", rows, |c| Ok((c.text("tag")?, c.text("id")?)))
 }
 
 /// Deletes a batch of messages that were created before `cutoff`. Returns whether it deleted any.

@@ -39,7 +39,8 @@ pub trait Environment: Send + Sync {
 }
 
 pub struct Retrying<D> {
-    db: D,
+    /// The database without retries.
+    pub db: D,
     environment: Box<dyn Environment>,
     queries: Mutex<Queries>,
 }
@@ -94,11 +95,6 @@ struct Retries<'a> {
 }
 
 impl<D: Database> Retrying<D> {
-    /// Returns the database without retries.
-    pub fn inner(&self) -> &D {
-        &self.db
-    }
-
     pub fn new(db: D, environment: Box<dyn Environment>) -> Self {
         Self { db, environment, queries: Mutex::default() }
     }
@@ -130,7 +126,7 @@ impl<D: Database> Retrying<D> {
 
     /// Checks once whether the database is reachable again, unless a query in progress will show it.
     pub async fn probe(&self) {
-        if lock(&self.queries).pending.is_empty() {
+        if self.is_idle() {
             let mut retries = Retries::begin(&*self.environment, &self.queries);
             let result = self.db.batch(&mut vec![Statement::new("SELECT 1", [])]).await;
             retries.is_unreachable = Some(result.is_err_and(|error| error.is_outcome_unknown()));

@@ -35,7 +35,6 @@ macro_rules! value_assignments {
 }
 macro_rules! define_small_columns {
     ($($column:ident: $_:ty),*) => {
-        /// The columns of [`UPDATE_SMALL_COLUMNS`].
         fn to_small_columns(s: &Session) -> Vec<(&'static str, Value)> {
             let mut columns = to_settings(&s.settings);
             columns.extend([
@@ -54,7 +53,6 @@ macro_rules! define_settings {
             vec![$((stringify!($column), settings.$column.clone().into())),*]
         }
 
-        /// Reads the columns of [`settings`].
         fn read_settings(c: &mut Columns) -> Result<Settings, DbError> {
             Ok(Settings { $($column: <$type>::read(c, stringify!($column))?),* })
         }

@@ -1,10 +1,8 @@
-//! Group commit. Changes are queued in memory and written in batches; an effect runs once the changes queued before it
-//! are durable.
+//! Group commit: changes are queued in memory and written in batches. An effect runs once the changes before it are durable.
 //!
-//! The cache is ahead of the database: seqs and versions are assigned when a change is queued, and the next change uses them.
-//! *Sealing* builds a batch from the queue. Sealing reads sessions and machines from the cache, so a session is written once even if
-//! the session changed often. A burst that is too large for one batch is sealed as several batches. Each batch is consistent, even if a
-//! later batch fails.
+//! The cache is ahead of the database: seqs and versions are assigned when a change is queued, and the next change uses them. *Sealing*
+//! builds a batch from the queue, with the sessions and machines of the cache, so a session that changed often is written once. A burst
+//! that is too large for one batch is sealed as several batches, each of them consistent even if a later one fails.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

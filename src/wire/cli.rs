@@ -1,4 +1,4 @@
-//! Events between a CLI and the hub (PROTOCOL-CLI.md "Events from a CLI").
+//! Events between a CLI and the hub (PROTOCOL-CLI.md "Events from a CLI" and "Events to a CLI").
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -10,7 +10,7 @@ use super::socketio::{self, Packet};
 use crate::limits::{MAX_KEYWORD_BYTES, MAX_LOCAL_ID_BYTES};
 use crate::model::json::{FieldError, Json, MAX_SAFE_INTEGER, unescape};
 use crate::model::large::VersionedField;
-use crate::model::message::TextKind;
+use crate::model::message::{Message, TextKind};
 use crate::model::owner::Owner;
 use crate::model::session::ControlMode;
 
@@ -398,4 +398,32 @@ pub fn rpc_request(method: &str, params: &str) -> String {
     }
     // Strings always serialize. Not `Json::object`, which would copy large params twice.
     serde_json::to_string(&Request { method, params }).unwrap_or_default()
+}
+
+/// The placeholder for a versioned value in an `update` event. Occurs nowhere else, because quotes in a string are escaped.
+pub const VALUE_PLACEHOLDER: &str = r#""value":null"#;
+
+/// Encodes the event `update`, which notifies a CLI of a change by another client. [`TextParts`](crate::model::text_parts::TextParts)
+/// replaces the placeholders in `body`. `id` is a UUID v7. `seq` increases in the namespace. `created_at`: Unix milliseconds.
+pub fn update_frame(id: &str, seq: u64, created_at: u64, body: Json) -> String {
+    let (id, seq, created_at) = (Json::of(id), Json::of(&seq), Json::of(&created_at));
+    let update = Json::object(&[("id", id), ("seq", seq), ("createdAt", created_at), ("body", body)]);
+    socketio::event_frame(NAMESPACE, None, "update", &[update.text()])
+}
+
+pub fn new_message(session: &str, message: &Message) -> Json {
+    Json::object(&[("t", Json::of("new-message")), ("sid", Json::of(session)), ("message", Json::of(message))])
+}
+
+/// Returns the body for a new version of a field. The other versioned field of the session or machine, `id`, is null.
+pub fn new_version(id: &str, field: VersionedField, version: u64) -> Json {
+    let (kind, id_name, fields) = match field {
+        VersionedField::Metadata | VersionedField::AgentState => ("update-session", "sid", ["metadata", "agentState"]),
+        VersionedField::MachineMetadata | VersionedField::RunnerState => {
+            ("update-machine", "machineId", ["metadata", "runnerState"])
+        }
+    };
+    let changed = Json::object(&[("version", Json::of(&version)), ("value", Json::null())]);
+    let [first, second] = fields.map(|name| (name, if name == field.name() { changed.clone() } else { Json::null() }));
+    Json::object(&[("t", Json::of(kind)), (id_name, Json::of(id)), first, second])
 }

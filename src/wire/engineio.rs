@@ -1,7 +1,6 @@
 //! Engine.IO protocol 4 over WebSocket text frames, the layer below Socket.IO.
 //!
-//! A frame is one packet: a digit for the type, then data. Binary frames and the base64 packets of the long-polling transport
-//! are not supported.
+//! A frame is one packet: a digit for the type, then data. Not supported: binary frames, and the base64 packets of long-polling.
 //! Source: Engine.IO protocol, revision 4.
 
 use crate::limits::{MAX_CONTENT_BYTES, PING_INTERVAL_MS};

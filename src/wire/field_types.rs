@@ -1,8 +1,7 @@
 //! Field types for untrusted JSON: each accepts exactly one JSON type.
 //!
-//! Serde's error for a string in place of another type contains several escaped copies of the whole string. With a string of 30
-//! MiB, the error would exceed the memory of the worker. These types truncate the string to [`MAX_ECHO_CHARS`] characters
-//! first.
+//! Serde's error for a string in place of another type contains several escaped copies of the string: with 30 MiB, more than the
+//! memory of the worker. These types first truncate the string to [`MAX_ECHO_CHARS`] characters.
 
 use std::borrow::Cow;
 use std::marker::PhantomData;

@@ -9,4 +9,3 @@ pub mod engineio;
 pub mod field_types;
 pub mod fields;
 pub mod socketio;
-pub mod update;

@@ -46,7 +46,6 @@ const USES: &str = "
     metrics           ->
     model             -> limits
     platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::inbound limits log memory_budget model push store wire
-    platform::worker  -> http platform
     push              -> model
     store             -> limits log memory_budget model
     wire              -> limits model
@@ -54,7 +53,7 @@ const USES: &str = "
 
 /// The modules below and above the floors of the hub, from bottom to top. `src/hub/mod.rs` lists the floors.
 const BELOW_THE_HUB: &str = "metrics limits memory_budget model log wire auth push store";
-const ABOVE_THE_HUB: &str = "http platform platform::worker";
+const ABOVE_THE_HUB: &str = "http platform";
 
 /// The files of a topic that are on another floor than the rest of its folder: floor, folder, files.
 const FILE_GROUPS: &[(&str, &str, &str)] = &[

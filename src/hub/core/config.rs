@@ -96,7 +96,7 @@ impl ForbiddenModes {
     }
 
     pub fn forbids_approving_everything(&self) -> bool {
-        PermissionMode::NEVER_ASKING.iter().any(|mode| self.contains(mode.as_str()))
+        PermissionMode::NEVER_ASKING.iter().any(|mode| self.contains(mode.into_str()))
     }
 }
 

@@ -1,6 +1,5 @@
-//! Effects: what the hub does once a change is durable, as data. Use cases queue effects with their changes
-//! ([`WriteQueue::on_commit`](crate::store::write_queue::WriteQueue::on_commit)). The group commit runs the effects when the batch is
-//! durable, or fails them when the commit fails.
+//! Effects: what the hub does once a change is durable, as data, queued with the change
+//! ([`WriteQueue::on_commit`](crate::store::write_queue::WriteQueue::on_commit)). If the commit fails, the effects fail.
 
 use std::sync::OnceLock;
 
@@ -71,7 +70,6 @@ pub enum Effect {
     Update {
         owner: Owner,
         except: Option<ConnId>,
-        /// The frame.
         parts: TextParts,
     },
     /// Publishes a message to web clients and to the session's CLIs, except the CLI that sent it. The frames are built when the effect

@@ -13,10 +13,9 @@ pub const PUSH_TIMEOUT_MS: u32 = 10_000;
 /// A socket of this instance. Numbers are not reused.
 pub type ConnId = u32;
 
-/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame
-/// or the connection ends; after two hibernations the platform lists the socket as open. A hub that wakes must ignore the
-/// socket: closing the socket again would keep the object in memory (measured). A version of the hub that does not know this
-/// text closes the socket.
+/// The attachment of a socket that the hub has closed. The platform lists the socket until the client answers the close frame or
+/// the connection ends, after two hibernations as an open one. A hub that wakes must ignore it: closing it again would keep the
+/// object in memory (measured). A version of the hub that does not know this text closes it.
 pub const CLOSED_ATTACHMENT: &str = "closed";
 
 /// Why the body of an upload was rejected. `platform/upload.js` names the faults in kebab case.

@@ -17,8 +17,8 @@ pub fn next_tick(after: u64, interval_ms: u64) -> u64 {
 #[derive(Debug, Default)]
 pub struct Schedule {
     alarm_at: Option<u64>,
-    /// Ticks up to this time are done, or were skipped.
-    last_tick_at: u64,
+    /// Ticks up to this time, in Unix milliseconds, are done, or were skipped.
+    pub last_tick_at: u64,
     /// Whether a tick was done since the object started.
     has_ticked: bool,
 }
@@ -27,11 +27,6 @@ impl Schedule {
     /// Creates a schedule without an alarm, in which ticks up to `last_tick_at` are done.
     pub fn new(last_tick_at: u64) -> Self {
         Self { alarm_at: None, last_tick_at, has_ticked: false }
-    }
-
-    /// Counts all ticks up to `now`, in Unix milliseconds, as done.
-    pub fn skip_ticks(&mut self, now: u64) {
-        self.last_tick_at = now;
     }
 
     /// Returns the time of the next tick; a time in the past if the tick was missed.

@@ -6,9 +6,8 @@ use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::events::stream::EventStream;
 use crate::hub::core::memory::MemoryReservations;
-use crate::hub::core::namespace::ClosedFor;
-use crate::hub::core::namespace::deletion::{Retention, Sweep};
 use crate::hub::core::namespace::quotas::{MessageRate, StoredBytes};
+use crate::hub::core::namespace::{ClosedFor, Retention, Sweep};
 use crate::hub::core::peers::connections::Connections;
 use crate::hub::core::peers::rpc::Rpc;
 use crate::hub::core::ports::ConnId;
@@ -106,7 +105,7 @@ impl State {
     /// Evicts sessions from the cache to stay within its limits, and to leave memory for other buffers. Sessions with work in
     /// progress or queued writes stay; active and connected ones are evicted last.
     pub fn evict_sessions(&mut self) {
-        self.shrink_cache(|budget| budget.shortfall(CACHE_HEADROOM_BYTES));
+        self.shrink_cache(|budget| budget.memory_budget.shortfall(CACHE_HEADROOM_BYTES));
     }
 
     /// Evicts sessions to free `surplus(budget)` bytes, then drops the JSON of the session list if necessary. Updates the reservation.

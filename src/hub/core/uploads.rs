@@ -10,7 +10,6 @@ use crate::memory_budget::lock;
 
 /// How many uploads a namespace processes at a time. Further uploads wait.
 const MAX_UPLOADS_AT_ONCE: usize = 8;
-/// How many uploads may wait.
 const MAX_WAITING_UPLOADS: usize = 32;
 /// How many uploads a session may have, waiting or in progress (PROTOCOL-WEB.md "Uploads"). So one session cannot fill the queue.
 const MAX_UPLOADS_OF_SESSION: usize = 16;
@@ -27,8 +26,7 @@ pub struct UploadSlots {
 }
 
 impl UploadSlots {
-    /// Requests a slot for an upload to a session. The receiver resolves once the slot is granted. After each successful call, the
-    /// caller must call [`release`](Self::release).
+    /// Requests a slot for an upload. The receiver resolves once it is granted. [`release`](Self::release) must follow each success.
     pub fn request(&mut self, session: &str) -> Result<oneshot::Receiver<()>, Error> {
         if self.count_by_session.get(session).is_some_and(|count| *count >= MAX_UPLOADS_OF_SESSION) {
             return Err(Error::TooManyUploads("This session already has 16 uploads, the maximum."));

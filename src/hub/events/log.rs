@@ -49,7 +49,7 @@ impl Turn<'_> {
     /// Stores the number of the last published event in the attachment of one web client's socket. After hibernation, this
     /// number shows which events all connected clients have received.
     pub fn persist_last_published(&mut self) {
-        let last_published = self.state.events.last_published();
+        let last_published = self.state.events.last_published;
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));
         if let Some((conn, first)) = first.filter(|(_, first)| first.last_published != last_published) {
             self.set_peer(conn, Peer::Web(Subscription { last_published, ..first }));

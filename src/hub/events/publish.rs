@@ -105,7 +105,7 @@ impl Turn<'_> {
         let level = StorageLevel::of(bytes, max_bytes);
         if self.state.stored_bytes.announced_level.replace(level) != Some(level) {
             let event = storage_changed((bytes, max_bytes));
-            self.broadcast(self.state.events.last_published(), &event, |_| true);
+            self.broadcast(self.state.events.last_published, &event, |_| true);
         }
     }
 
@@ -115,14 +115,14 @@ impl Turn<'_> {
             self.state.stored_bytes.announced_level = None;
             return;
         };
-        let last_published = self.state.events.last_published();
+        let last_published = self.state.events.last_published;
         let frame = self.state.events.ids.frame(format, last_published, &storage_changed(storage));
         self.send_to_web_clients(&[conn], &frame);
     }
 
     /// Returns the used bytes and the quota; `None` without a quota of storage, or if the bytes are not counted.
     fn used_storage(&self) -> Option<(u64, u64)> {
-        self.state.stored_bytes.get().zip(self.hub.config.quotas.max_bytes)
+        self.state.stored_bytes.bytes.zip(self.hub.config.quotas.max_bytes)
     }
 
     /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
@@ -136,7 +136,7 @@ impl Turn<'_> {
         let details = self.notification_details(notification).members();
         let toast = encode("toast", Json::object_of_some(&[&members[..], &details].concat()));
         let now = self.hub.rt.now();
-        self.broadcast(self.state.events.last_published(), &toast, |subscription| subscription.counts_as_visible(now));
+        self.broadcast(self.state.events.last_published, &toast, |subscription| subscription.counts_as_visible(now));
         self.state.connections.has_visible_client(None, 0, now)
     }
 

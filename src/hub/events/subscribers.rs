@@ -58,7 +58,7 @@ impl Hub {
         let now = self.rt.now();
         subscription.set_visibility(subscription.is_reported_visible, now);
         let mut turn = self.turn();
-        subscription.last_published = turn.events.last_published();
+        subscription.last_published = turn.events.last_published;
         let (resume_after, resume) = match last_event_id.map(|id| turn.events.resume_point(id)) {
             None => (subscription.last_published, "ok"),
             Some(Some(number)) => (number, "ok"),
@@ -119,7 +119,7 @@ impl Turn<'_> {
 
     pub fn send_heartbeats(&mut self) {
         let heartbeat = r#"{"type":"heartbeat"}"#.to_owned().into();
-        self.broadcast(self.state.events.last_published(), &heartbeat, |_| true);
+        self.broadcast(self.state.events.last_published, &heartbeat, |_| true);
         self.state.connections.record_heartbeat();
     }
 }

@@ -90,7 +90,7 @@ impl Hub {
         let replaced = turn.rpc.register(owner.clone(), method, name, conn, self.rt.now());
         turn.request_alarm(turn.rpc.grace.next_deadline());
         turn.set_served(conn, cli);
-        if method == Method::KillSession.as_str() {
+        if method == Method::KillSession.into_str() {
             self.kill_if_archived(owner.id());
         }
         // Otherwise the replaced registration would be restored after hibernation.

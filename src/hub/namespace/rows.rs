@@ -109,7 +109,7 @@ impl Hub {
         let must_restart = std::mem::take(&mut self.turn().must_restart);
         if must_restart {
             let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
-            [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.inner().retire());
+            [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.db.retire());
         }
         must_restart
     }

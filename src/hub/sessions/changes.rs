@@ -6,6 +6,7 @@ use serde::Serialize;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::sessions::cached_session::{CachedSession, HubQueue};
+use crate::hub::core::sessions::liveness::KEEP_REQUESTS_MS;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{KEPT_REQUESTS, REACTIVATION};
 use crate::hub::turn::Turn;
@@ -253,7 +254,8 @@ impl Turn<'_> {
     pub fn start_request_retention(&mut self, id: &str) -> Result<(), Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         if !session.active && count_pending(session.agent_state.json()) > 0 {
-            let until = self.state.kept_requests.keep(id, self.hub.rt.now());
+            let until = self.hub.rt.now() + KEEP_REQUESTS_MS;
+            self.state.kept_requests.set(id, until);
             self.hub.rt.kv_put(&format!("{KEPT_REQUESTS}{id}"), &until.to_string());
             self.request_alarm(Some(until));
         }

@@ -170,12 +170,13 @@ pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_
         return Ok(received);
     };
     check_size("agentState", without_completed, MAX_CONTENT_BYTES)?;
-    let sizes = agent_state::pending_request_sizes(Some(without_completed));
-    if sizes.iter().any(|bytes| *bytes > MAX_REQUEST_BYTES) {
+    let pending = agent_state::pending_map(Some(without_completed));
+    let sizes = || pending.members().map(|(_, request)| request.get().len());
+    if sizes().any(|bytes| bytes > MAX_REQUEST_BYTES) {
         let what = "A permission request in `agentState.requests`".to_owned();
         return Err(Error::TooLarge { what, limit: MAX_REQUEST_BYTES, remedy: "Shorten its `arguments`." });
     }
-    if sizes.iter().sum::<usize>() > MAX_PENDING_BYTES {
+    if sizes().sum::<usize>() > MAX_PENDING_BYTES {
         let what = "The total of all permission requests in `agentState.requests`".to_owned();
         let remedy = "Wait for answers before you add requests.";
         return Err(Error::TooLarge { what, limit: MAX_PENDING_BYTES, remedy });

@@ -254,7 +254,7 @@ impl Turn<'_> {
     }
 
     fn schedule_batch(&mut self, pause_ms: u64) {
-        self.state.sweep.schedule(self.hub.rt.now() + pause_ms);
+        self.state.sweep.due_at = Some(self.hub.rt.now() + pause_ms);
         self.request_alarm(self.state.sweep.next_deadline());
     }
 }

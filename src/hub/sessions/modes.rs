@@ -124,7 +124,7 @@ impl Config {
         }
         let mut valid = session.metadata_fields().own_modes();
         let own_count = valid.len();
-        for word in permission_modes(self.agent_of(session)).iter().map(|mode| mode.as_str()) {
+        for word in permission_modes(self.agent_of(session)).iter().map(|mode| mode.into_str()) {
             if !valid.iter().any(|own| own == word) {
                 valid.push(word.to_owned());
             }

@@ -99,7 +99,8 @@ impl Turn<'_> {
         if !session.active {
             return Err(self.state.inactive_error(id, Error::CliAway));
         }
-        if !agent_state::is_pending(stored.as_ref(), request) || !self.state.in_flight.begin_answer(id, request) {
+        let is_pending = agent_state::pending_map(stored.as_ref()).get(request).is_some();
+        if !is_pending || !self.state.in_flight.begin_answer(id, request) {
             return Err(Error::NotFound(Kind::Request));
         }
         Ok(())

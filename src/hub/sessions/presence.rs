@@ -210,7 +210,7 @@ impl Turn<'_> {
         let web_clients = subscriptions.filter(|(_, client)| client.receives(&event.audience)).count();
         let is_sent = self.state.live_texts.admit_send(web_clients, event.body.text_bytes(), self.hub.rt.now());
         if is_sent {
-            self.broadcast(self.state.events.last_published(), &event.body, |client| client.receives(&event.audience));
+            self.broadcast(self.state.events.last_published, &event.body, |client| client.receives(&event.audience));
         }
         is_sent
     }

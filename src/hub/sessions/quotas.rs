@@ -20,7 +20,7 @@ impl Hub {
     /// Returns the bytes of all messages. Too low until the messages from before the quota are counted.
     pub async fn used_bytes(self: &Arc<Self>) -> Result<u64, Error> {
         self.count_stored_bytes().await?;
-        Ok(self.turn().stored_bytes.get().unwrap_or(0))
+        Ok(self.turn().stored_bytes.bytes.unwrap_or(0))
     }
 
     /// Counts the bytes of all messages, unless the bytes are known. If many messages were never counted, returns after the first batch
@@ -28,7 +28,7 @@ impl Hub {
     pub(in crate::hub) async fn count_stored_bytes(self: &Arc<Self>) -> Result<(), Error> {
         let (counted, is_first) = {
             let mut turn = self.turn();
-            if turn.stored_bytes.get().is_some() {
+            if turn.stored_bytes.bytes.is_some() {
                 return Ok(());
             }
             turn.stored_bytes.wait_for_count()
@@ -111,7 +111,7 @@ impl Turn<'_> {
 
     fn check_storage(&self) -> Result<bool, Error> {
         let Some(max) = self.hub.config.quotas.max_bytes else { return Ok(true) };
-        match self.state.stored_bytes.get() {
+        match self.state.stored_bytes.bytes {
             Some(bytes) if bytes >= max => Err(Error::StorageFull),
             stored => Ok(stored.is_some()),
         }

@@ -221,7 +221,7 @@ fn choose_machine(state: &State, session: &Session, method: Method, now: u64) ->
     let machine_id = text(session.metadata.json(), "machineId");
     let place = |json: Option<&Json>| (text(json, "installationId"), text(json, "host"));
     let (installation, host) = place(session.metadata.json());
-    let (method, rpc) = (method.as_str(), &state.rpc);
+    let (method, rpc) = (method.into_str(), &state.rpc);
     let is_connected = |owner: &Owner| rpc.has_handler(owner.clone(), method);
     let is_expected = |owner: &Owner| rpc.grace.grace_end(owner, method, now).is_some();
     let conditions: [&dyn Fn(&Owner) -> bool; 2] = [&is_connected, &is_expected];

@@ -12,7 +12,7 @@ use crate::model::event::Event;
 use crate::model::large::VersionedField;
 use crate::model::owner::Owner;
 use crate::model::text_parts::TextParts;
-use crate::wire::update::{VALUE_PLACEHOLDER, new_message, new_version, update_frame};
+use crate::wire::cli::{VALUE_PLACEHOLDER, new_message, new_version, update_frame};
 
 impl Turn<'_> {
     /// Runs the effects of a durable change. `event_numbers` are reserved for the events that the effects publish.
@@ -57,7 +57,7 @@ impl Turn<'_> {
         self.persist_last_published();
         // Inactive sessions may be evicted. The count includes machines: it only decides when the cache is checked.
         if inactive_count > 0 {
-            self.state.cache.record_inactive(inactive_count);
+            self.state.cache.changes_since_ranking += inactive_count;
             self.state.evict_sessions();
         }
     }

@@ -76,7 +76,7 @@ impl Turn<'_> {
     pub fn start_ticks(&mut self) {
         if !self.state.connections.has_clients() {
             let now = self.hub.rt.now();
-            self.state.schedule.skip_ticks(now);
+            self.state.schedule.last_tick_at = now;
             self.hub.rt.kv_put(LAST_TICK, &now.to_string());
         }
     }

@@ -67,7 +67,11 @@ async fn answer_on_page(world: &World, session: &str, cli: &mut Cli, action: &st
 async fn a_push_says_what_is_asked_and_its_token_approves_only_this_request() {
     let (world, session, mut cli, browser) = push_fixture().await;
     cli.register("permission").await;
-    let data = ask(&world, &session, &mut cli, &browser, 1, &bash("npm test")).await;
+    let mut request = bash("npm test");
+    for (field, unset) in [("needsChoice", json!(false)), ("shortened", Value::Null), ("choices", json!([]))] {
+        request[field] = unset;
+    }
+    let data = ask(&world, &session, &mut cli, &browser, 1, &request).await;
     let shown = ["tool", "detail", "agent", "session"].map(|name| data[name].as_str().unwrap());
     assert_eq!(shown, ["Bash", "npm test", "Beta", "demo"]);
     assert_eq!(data["request"], json!({"tool": "Bash", "arguments": {"command": "npm test"}}));
@@ -328,6 +332,7 @@ async fn questions_plans_choices_and_large_requests_have_no_token() {
         json!({"tool": "Bash", "arguments": {"command": "ls"}, "needsChoice": true, "choices": []}),
         json!({"tool": "Bash", "arguments": {"command": "ls"}, "shortened": {"parts": 2, "bytes": 9_000}}),
         json!({"tool": "Bash", "argumentsBytes": 9_000}),
+        json!({"tool": "Bash"}),
         json!({"tool": "Write", "arguments": {"file_path": "a", "content": "x".repeat(4_000)}}),
     ];
     for request in requests {

@@ -196,7 +196,7 @@ impl Object {
             let hub = Hub::wake(
                 config,
                 &self.isolate.memory_budget,
-                Databases::single(Arc::clone(&self.db) as _),
+                Databases::new(vec![Arc::clone(&self.db) as _], "").unwrap(),
                 Arc::clone(&self.rt) as _,
                 sockets,
             );

@@ -57,7 +57,7 @@ pub fn worker_of(world: &World) -> Edge {
 
 /// A worker with these access secrets.
 pub fn worker_edge_with(db: &Arc<Sqlite>, tokens: TokenVerifier) -> Edge {
-    worker_on(db, Databases::single(with_retries(db)), tokens)
+    worker_on(db, Databases::new(vec![with_retries(db)], "").unwrap(), tokens)
 }
 
 fn worker_on(directory: &Arc<Sqlite>, databases: Databases, tokens: TokenVerifier) -> Edge {

@@ -35,7 +35,8 @@ fn edge_of(
 ) -> Edge {
     let tokens = TokenVerifier::new(SECRET, false);
     let authentication = Authentication::new(tokens, None, Arc::clone(db) as _, environment);
-    Edge::new(authentication, cors, routing, Databases::single(Arc::clone(db) as _), budget, None)
+    let databases = Databases::new(vec![Arc::clone(db) as _], "").unwrap();
+    Edge::new(authentication, cors, routing, databases, budget, None)
 }
 
 pub fn edge(routing: &str, origins: &str) -> Edge {

@@ -1,5 +1,4 @@
-//! The log of events: the events that are in memory, since the hub woke and earlier ones once a client needs them, and the rows of
-//! the database.
+//! The log of events: the events in memory, to which earlier ones are added when a client needs them, and the rows of the database.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -7,8 +6,7 @@ use std::sync::Arc;
 
 use crate::limits::{MAX_ROW_BYTES, RETAINED_BYTES, RETAINED_EVENTS};
 use crate::model::event::Event;
-use crate::store::event_lines;
-use crate::store::events::{EventsRow, TRIM_BYTES, TRIM_EVENTS};
+use crate::store::events::{EventsRow, TRIM_BYTES, TRIM_EVENTS, decode_lines, push_line};
 
 /// The largest row of the log with more than one event, in bytes. The log is trimmed by whole rows.
 pub const MAX_LOG_ROW_BYTES: usize = 256_000;
@@ -108,7 +106,7 @@ impl Log {
 
 /// Decodes the events of a row; `None` if it marks a gap or is malformed.
 pub fn decode(row: &EventsRow) -> Option<Vec<(u64, Event)>> {
-    event_lines::decode(&row.body).filter(|events| !events.is_empty())
+    decode_lines(&row.body).filter(|events| !events.is_empty())
 }
 
 /// Encodes the events of a batch as the rows after the number `floor`. Encodes only the last events of a large batch, as many as the
@@ -126,7 +124,11 @@ pub fn encode_rows<'e>(floor: u64, numbers: Range<u64>, events: impl Iterator<It
         row.last = number;
         row.events += 1;
         if is_logged {
-            push_event(&mut row, number, event);
+            let length = row.body.len();
+            push_line(&mut row.body, number, event);
+            // A line that refers to a message counts the message, too.
+            let message_bytes = if event.message_seq.is_some() { bytes } else { 0 };
+            row.bytes += row.body.len() - length + message_bytes;
         }
     }
     push_row(&mut rows, row);
@@ -144,12 +146,4 @@ fn push_row(rows: &mut Vec<EventsRow>, row: EventsRow) {
     while need_not_retain_first(rows) {
         rows.remove(0);
     }
-}
-
-/// Appends the line of an event, and adds the bytes of the event to the row. A line that refers to a message counts the message, too.
-fn push_event(row: &mut EventsRow, number: u64, event: &Event) {
-    let before = row.body.len();
-    event_lines::push(&mut row.body, number, event);
-    let message_bytes = if event.message_seq.is_some() { event.body.text_bytes() } else { 0 };
-    row.bytes += row.body.len() - before + message_bytes;
 }

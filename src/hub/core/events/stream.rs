@@ -1,5 +1,4 @@
-//! The event stream of a namespace: the ids and frames of its events, and which events web clients receive, have missed, or can resume
-//! from.
+//! The event stream of a namespace: the ids and frames of its events, and which of them clients get, have missed, or can resume from.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -78,7 +77,8 @@ pub struct EventStream {
     last_used: u64,
     /// The last number that is reserved for an event; `last_published` if none is reserved.
     last_reserved: u64,
-    last_published: u64,
+    /// The number of the last event that was sent to web clients.
+    pub last_published: u64,
 }
 
 /// Inputs.
@@ -241,19 +241,13 @@ impl EventStream {
 
     /// Returns the rows that log the events of a batch; no rows while the stream is off.
     pub fn encode_batch<'e>(&self, numbers: Range<u64>, events: impl Iterator<Item = &'e Event>) -> Vec<EventsRow> {
-        if self.phase == Phase::Off {
-            return Vec::new();
-        }
-        encode_rows(self.last_logged(), numbers, events)
+        if self.phase == Phase::Off { Vec::new() } else { encode_rows(self.last_logged(), numbers, events) }
     }
 
     /// Returns a row without events, which marks a gap up to `number`; no row while the stream is off.
     pub fn encode_gap(&self, number: u64) -> Vec<EventsRow> {
-        let is_logged = self.phase != Phase::Off;
-        is_logged
-            .then(|| EventsRow { last: number, ..EventsRow::empty_after(self.last_logged()) })
-            .into_iter()
-            .collect()
+        let row = EventsRow { last: number, ..EventsRow::empty_after(self.last_logged()) };
+        if self.phase == Phase::Off { Vec::new() } else { vec![row] }
     }
 
     /// Adds statements to a batch that write rows of the log.
@@ -282,11 +276,6 @@ impl EventStream {
     /// When the stream is turned off, in Unix milliseconds; `None` while a web client is connected or the stream is off.
     pub fn logging_ends_at(&self) -> Option<u64> {
         self.log.idle_since.map(|since| since + LOG_RETENTION_MS)
-    }
-
-    /// Returns the number of the last event that was sent to web clients.
-    pub fn last_published(&self) -> u64 {
-        self.last_published
     }
 
     /// Returns the read that must end before another batch is logged.

@@ -120,7 +120,7 @@ fn a_read_that_began_before_the_last_failure_is_ignored() {
 fn a_malformed_head_is_ignored() {
     for malformed in ["", "on", "on x", "on 1 x", "on 1 2 3", "off", "off x", "off 1 2", "1"] {
         let stream = woken_stream(malformed, None);
-        assert_eq!((stream.phase, stream.last_published()), (Phase::Off, 0), "{malformed:?}");
+        assert_eq!((stream.phase, stream.last_published), (Phase::Off, 0), "{malformed:?}");
     }
 }
 
@@ -182,7 +182,7 @@ fn only_the_end_of_a_batch_larger_than_the_log_is_written() {
     assert!((RETAINED_BYTES..RETAINED_BYTES + 2 * MAX_LOG_ROW_BYTES).contains(&bytes), "{bytes}");
     let start = stored.rows[1].floor;
     let restarted = stored.restarted();
-    assert_eq!((first_resumable(&restarted), restarted.last_published()), (start, 181));
+    assert_eq!((first_resumable(&restarted), restarted.last_published), (start, 181));
     assert_eq!(event_numbers(&restarted), (start + 1..=181).collect::<Vec<_>>());
     assert!(first_resumable(&stored.stream) <= start);
 }

@@ -36,7 +36,6 @@ pub struct Quotas {
 }
 
 impl Quotas {
-    /// Parses the variables that `variable` returns.
     pub fn parse(variable: impl Fn(&str) -> Option<String>) -> Result<Self, String> {
         let number = |name: &str, range: RangeInclusive<u64>| {
             let Some(text) = variable(name) else { return Ok(None) };
@@ -90,8 +89,8 @@ impl StorageLevel {
 /// The bytes of the messages of a namespace. The first use counts them in the database; later, messages add theirs.
 #[derive(Debug, Default)]
 pub struct StoredBytes {
-    /// `None` until they are counted.
-    bytes: Option<u64>,
+    /// `None` until a count has ended.
+    pub bytes: Option<u64>,
     /// The bytes of the messages that were added since the object started.
     added: u64,
     /// How often the count was forgotten.
@@ -103,11 +102,6 @@ pub struct StoredBytes {
 }
 
 impl StoredBytes {
-    /// Returns the stored bytes; `None` until a count has ended.
-    pub fn get(&self) -> Option<u64> {
-        self.bytes
-    }
-
     /// Returns the argument for [`set_counted`](Self::set_counted). Call this before the writes are flushed for the count.
     pub fn start_of_count(&self) -> (u64, u64) {
         (self.added, self.forgets)

@@ -317,8 +317,7 @@ impl Connections {
         })
     }
 
-    /// Returns the sockets that have not sent a CONNECT packet. A socket whose CONNECT packet is being handled is not included,
-    /// even if the handling waits for the database.
+    /// Returns the sockets that have not sent a CONNECT packet, not those whose packet is being handled or waits for the database.
     pub fn awaiting_connect(&self) -> impl Iterator<Item = (ConnId, &Connecting)> {
         self.connecting().filter(|(conn, _)| self.all.get(conn).is_some_and(|connection| !connection.is_busy))
     }

@@ -1,5 +1,4 @@
-//! The connected clients, CLIs and web clients: their sockets, their unacknowledged bytes, and the RPC calls to CLIs. State
-//! machines without I/O.
+//! The connected CLIs and web clients: their sockets, their unacknowledged bytes, and the RPC calls to CLIs. Without I/O.
 
 pub mod cli;
 pub mod connections;

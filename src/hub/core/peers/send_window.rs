@@ -31,9 +31,8 @@ pub struct SendWindow {
 }
 
 impl SendWindow {
-    /// Counts a frame that the client did not request. Returns false if the client is too slow: more than
-    /// [`MAX_UNACKED_BYTES`] would be unacknowledged. A frame larger than half of this limit may exceed the limit, if at most
-    /// half of the limit was unacknowledged before.
+    /// Counts a frame that the client did not request. Returns false if the client is too slow, with more than [`MAX_UNACKED_BYTES`]
+    /// unacknowledged. A frame larger than half of this limit may exceed it, if at most half of it was unacknowledged before.
     #[must_use]
     pub fn record_event(&mut self, bytes: usize) -> bool {
         let before = self.unacked_bytes;

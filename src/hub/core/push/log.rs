@@ -1,5 +1,4 @@
-//! The log of the latest notifications and their outcomes, in the key-value storage. The log shows users why a notification did
-//! not arrive.
+//! The log of the latest notifications and their outcomes, in the key-value storage. It shows users why a notification is missing.
 
 use std::collections::VecDeque;
 

@@ -23,7 +23,6 @@ pub struct Queue {
     pub cooldowns: HashMap<String, u64>,
 }
 
-/// What [`Queue::enqueue`] did.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EnqueueResult {
     /// The notification is queued under `id`, in place of the earlier notifications in `replaced`.

@@ -48,7 +48,7 @@ pub struct Cache {
     /// The sessions that were inserted or changed since their size was counted.
     uncounted: Vec<String>,
     /// The number of calls of [`evict`](Self::evict) since the last ranking, plus the number of sessions that became inactive since then.
-    changes_since_ranking: usize,
+    pub changes_since_ranking: usize,
     /// The bytes of the sessions after the last ranking.
     ranked_bytes: usize,
     id_by_tag: HashMap<String, String>,
@@ -189,11 +189,6 @@ impl Cache {
         self.id_by_tag.remove(&entry.session.tag);
         self.evictions.record(&[Key::Id(id), Key::Tag(&entry.session.tag)]);
         Some(entry)
-    }
-
-    /// Counts sessions that became inactive, for the next [`evict`](Self::evict).
-    pub fn record_inactive(&mut self, sessions: usize) {
-        self.changes_since_ranking += sessions;
     }
 
     /// Evicts sessions if the cache is above its limits: idle sessions before sessions in use, and the least recently used first.

@@ -1,13 +1,12 @@
-//! The *record* of a session in memory: its completed permission requests. If a record exceeds its size limit, its oldest
-//! entries are removed.
+//! The *record* of a session in memory: its completed permission requests. Above its size limit, its oldest entries are removed.
 
 use std::cell::LazyCell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 use serde_json::value::RawValue;
 
 use crate::limits::MAX_COMPLETED_REQUEST_BYTES;
-use crate::model::agent_state::{self, completed_at, shorten};
+use crate::model::agent_state::{completed_at, pending_map, shorten};
 use crate::model::json::Json;
 use crate::model::order::sort_by;
 use crate::store::completed_requests::{ENTRY_OVERHEAD_BYTES, MAX_COMPLETED_REQUESTS_BYTES};
@@ -91,7 +90,9 @@ impl CompletedRequests {
         previous_state: Option<&Json>,
         now: u64,
     ) -> Vec<(String, Json)> {
-        let pending = LazyCell::new(|| agent_state::pending_ids(previous_state));
+        let pending = LazyCell::new(|| -> HashSet<String> {
+            pending_map(previous_state).members().map(|(id, _)| id.to_owned()).collect()
+        });
         let mut free_bytes =
             if self.trimmed_up_to.is_some() { 0 } else { MAX_COMPLETED_REQUESTS_BYTES.saturating_sub(self.bytes()) };
         let mut selected: Vec<(u64, &str, Result<Json, &RawValue>)> = Vec::new();

@@ -39,7 +39,6 @@ impl InboxRequest {
 /// The items of sessions that were not in memory.
 pub struct InboxRead {
     pub sessions: HashSet<String>,
-    /// The ticket that was taken before the read.
     pub ticket: ReadTicket,
     pub result: Items,
 }

@@ -1,6 +1,5 @@
-//! Live text: the text of a message that an agent is writing, which its CLI sends in pieces (`message-delta`). This module
-//! limits the rate of these events, and keeps the text so far for web clients that connect. Live text does not survive
-//! hibernation.
+//! Live text: the text of a message that an agent is writing, which its CLI sends in pieces (`message-delta`). Their rate is limited,
+//! and the text so far is kept for web clients that connect, but not over a hibernation.
 
 use std::collections::{HashMap, VecDeque};
 

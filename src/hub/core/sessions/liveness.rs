@@ -1,9 +1,8 @@
 //! The inactivity deadlines of active sessions and machines (PROTOCOL-CLI.md "Liveness").
 //!
-//! Activity moves a deadline in memory, and writes neither to the database nor to the object's storage. The attachment of a
-//! socket holds the time of the last activity of each owner. The storage has a [`StoredDeadline`] for each active owner: the
-//! part of the deadline that is in no attachment. So deadlines survive hibernation. A restart of the hub closes all sockets.
-//! Then all deadlines start again.
+//! Activity moves a deadline in memory, and writes neither to the database nor to storage. The attachment of a socket has the last
+//! activity of each owner. The storage has a [`StoredDeadline`] for each active owner: the part of the deadline that is in no
+//! attachment. So deadlines survive hibernation. After a restart, which closes all sockets, they start again.
 //!
 //! The pending permission requests of an inactive session have a deadline, too. If its CLI does not reconnect within
 //! [`KEEP_REQUESTS_MS`], the requests are canceled.
@@ -18,20 +17,13 @@ use crate::limits::{MIN_ATTACHMENT_WRITE_INTERVAL_MS, PRESENCE_INTERVAL_MS, SESS
 use crate::model::owner::Owner;
 
 /// How long the pending permission requests of an inactive session are kept, in milliseconds (PROTOCOL.md "States of a session").
-const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
+pub const KEEP_REQUESTS_MS: u64 = 24 * 60 * 60_000;
 
 /// When the requests of each session are canceled, in Unix milliseconds.
 #[derive(Debug, Default)]
 pub struct KeptRequests(BTreeMap<String, u64>);
 
 impl KeptRequests {
-    /// Schedules the cancellation of a session's requests in [`KEEP_REQUESTS_MS`]. Returns the time of the cancellation.
-    pub fn keep(&mut self, session: &str, now: u64) -> u64 {
-        let until = now + KEEP_REQUESTS_MS;
-        self.set(session, until);
-        until
-    }
-
     /// Sets the time at which the requests of a session are canceled.
     pub fn set(&mut self, session: &str, until: u64) {
         self.0.insert(session.to_owned(), until);
@@ -158,12 +150,11 @@ impl Liveness {
         // An attachment is written at most once per interval, so the last activity may be later than `attached_at` by that much.
         let latest_attached_at = attached_at.map(|at| at + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
         let started_at = latest_attached_at.max(stored.active_at).unwrap_or(now);
-        if active_at.is_none() {
-            stored.active_at = Some(now);
+        let (is_restart, mut grace_ms) = (active_at.is_none(), RECONNECT_GRACE_MS);
+        if is_restart {
+            (stored.active_at, grace_ms) = (Some(now), RESTART_GRACE_MS);
         }
-        let is_restart = active_at.is_none();
-        let (grace_ms, active_at) =
-            (if is_restart { RESTART_GRACE_MS } else { RECONNECT_GRACE_MS }, active_at.unwrap_or(0));
+        let active_at = active_at.unwrap_or(0);
         let disconnected_from = stored.active_at.filter(|_| attached_at.is_none()).map(|at| at + grace_ms);
         let deadline = Deadline { started_at, active_at, stored, disconnected_from, ..Deadline::default() };
         self.pending.insert(owner, deadline);

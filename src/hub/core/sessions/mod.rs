@@ -1,5 +1,4 @@
-//! The sessions and machines of a namespace in memory: their cache, their deadlines, and the requests that wait for them. State
-//! machines without IO.
+//! The sessions and machines of a namespace in memory: their cache, their deadlines, and the requests that wait for them. No I/O.
 
 pub mod cache;
 pub mod cached_session;
