@@ -43,7 +43,7 @@ impl Hub {
             // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting with the lock is
             // safe: no task that frees memory needs the lock, and all clients that wait for it have the same deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
-            let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
+            let memory = self.memory.reserve(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;

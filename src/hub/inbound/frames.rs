@@ -78,7 +78,7 @@ impl Hub {
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough; `false` at once if another frame waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
         let Some(_place) = self.memory.budget.reserve_waiting_place() else { return false };
-        self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
+        self.memory.reserve(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
     /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for others of the namespace.
@@ -194,15 +194,17 @@ impl Hub {
     async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) {
         match socketio::decode(text) {
             Err(error) => self.turn().close_invalid(conn, &error, close_reason(&error)),
+            Ok(Packet::Event { namespace: NAMESPACE, ack, name, args }) => {
+                self.on_event((conn, arrived_at), ack, &name, &args).await;
+            }
+            Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => self.turn().rpc.complete(conn, id, &args),
+            Ok(Packet::Disconnect { namespace: NAMESPACE }) => self.turn().disconnect(conn, 1000, ""),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
                 self.turn().send_frame(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
             }
-            Ok(packet) if packet.namespace() != NAMESPACE => self.turn().close_unexpected(conn, &packet),
-            Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
-            Ok(Packet::Ack { id, args, .. }) => self.turn().rpc.complete(conn, id, &args),
-            Ok(Packet::Disconnect { .. }) => self.turn().disconnect(conn, 1000, ""),
-            Ok(packet @ (Packet::Connect { .. } | Packet::ConnectError { .. })) => {
-                self.turn().close_unexpected(conn, &packet);
+            Ok(packet) => {
+                let (code, reason) = unexpected_reason(&packet);
+                self.turn().close_invalid(conn, &reason, (code, reason));
             }
         }
     }
@@ -235,11 +237,6 @@ impl Turn<'_> {
             to_ping.push(conn);
         }
         self.hub.rt.send(&to_ping, engineio::PING_FRAME);
-    }
-
-    fn close_unexpected(&mut self, conn: ConnId, packet: &Packet<'_>) {
-        let (code, reason) = unexpected_reason(packet);
-        self.close_invalid(conn, &reason, (code, reason));
     }
 
     /// Closes a socket after a packet that can't be decoded or is not expected.

@@ -104,22 +104,15 @@ impl Hub {
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
     pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut previous_values = Vec::new();
-        let split = |machine: &Machine| Some(machine_segments(machine));
-        loop {
-            let changed = self.serialize_changed(Kind::Machine, |write_queue| write_queue.committed_machine(id), split);
-            if let Some(text) = changed.await? {
-                return Ok(text);
-            }
-            self.load_machine(id).await?;
-            let (segments, is_changed) = {
-                let turn = self.turn();
-                (turn.cache.machine(id).map(machine_segments)?, turn.write_queue.committed_machine(id).is_some())
-            };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
-                return Ok(text);
-            }
-        }
+        let load = || self.load_machine(id);
+        self.serialize(
+            (Kind::Machine, id),
+            load,
+            |cache| cache.machine(id),
+            |queue| queue.committed_machine(id),
+            machine_segments,
+        )
+        .await
     }
 
     /// Registers a machine, or updates the fields that changed since its last registration (`POST /cli/machines`).

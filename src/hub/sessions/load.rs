@@ -272,29 +272,26 @@ impl Hub {
         }
     }
 
-    /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
-    /// database is stalled, returns the last committed state.
+    /// Returns a session as JSON text, with large values and all completed requests, as [`Hub::serialize`] does.
     pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut previous_values = Vec::new();
-        let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
-        loop {
-            let changed = self.serialize_changed(Kind::Session, |write_queue| write_queue.committed_session(id), split);
-            if let Some(text) = changed.await? {
-                return Ok(text);
-            }
-            self.load_session_with(id, RelatedRows::Shown).await?;
-            self.load_completed(id).await?;
-            self.search_todos_once(id).await?;
-            // The session may have been evicted during the search.
-            self.load_completed(id).await?;
-            let (segments, is_changed) = {
-                let turn = self.turn();
-                (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
-            };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
-                return Ok(text);
-            }
-        }
+        let load = || -> BoxFuture<'_, Result<(), Error>> { Box::pin(self.load_shown(id)) };
+        self.serialize(
+            (Kind::Session, id),
+            load,
+            |cache| cache.require_entry(id),
+            |queue| queue.committed_session(id),
+            session_segments,
+        )
+        .await
+    }
+
+    /// Loads everything that clients see of a session.
+    async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+        self.load_session_with(id, RelatedRows::Shown).await?;
+        self.load_completed(id).await?;
+        self.search_todos_once(id).await?;
+        // The session may have been evicted during the search.
+        self.load_completed(id).await
     }
 }
 

@@ -20,6 +20,7 @@ use crate::limits::{MAX_CONTENT_BYTES, MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES
 use crate::model::json::Json;
 use crate::model::message::{HeldMessage, Message};
 use crate::model::{agent_message, todo};
+use crate::push::payload::Notification;
 use crate::store::messages::MessageRef;
 use crate::store::{held_messages, query};
 use crate::wire::cli::{message_ack, message_rejected};
@@ -245,7 +246,8 @@ impl Turn<'_> {
             })?;
         }
         let session = &self.state.cache.require_entry(&draft.session)?.session;
-        let notification = is_ready.then(|| self.hub.config.ready_notification(session));
+        let agent = || self.hub.config.agent_label(session);
+        let notification = is_ready.then(|| Notification::ready(&session.id, &session.title(), &agent()));
         let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
         self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
         self.state.stored_bytes.add(message.content.text().len() as u64);

@@ -66,6 +66,7 @@ impl Hub {
     }
 
     /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the version and text.
+    /// Replies to other updates with the current value.
     async fn update_field(
         self: &Arc<Self>,
         update: &VersionedUpdate<'_>,
@@ -83,23 +84,15 @@ impl Hub {
             }
             is_current
         };
-        if !is_current {
-            self.reply_with_current_value(update).await?;
-        }
-        self.start_commit();
-        Ok(())
-    }
-
-    /// Replies to an update that is based on another version.
-    async fn reply_with_current_value(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
-        loop {
+        let mut is_answered = is_current;
+        while !is_answered {
             // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(update.id).await?;
             let reply = |turn: &mut Turn<'_>, current| turn.try_reply_with_current_value(update, current);
-            if self.with_field(update.id, |session| field_of(session, update.field).0, reply).await? {
-                return Ok(());
-            }
+            is_answered = self.with_field(update.id, |session| field_of(session, update.field).0, reply).await?;
         }
+        self.start_commit();
+        Ok(())
     }
 }
 

@@ -68,16 +68,15 @@ fn file_entry(cwd: &str, path: &str) -> Json {
 
 /// Checks that a path is relative and has no `..` segment. Both `/` and `\` are separators, because a CLI may run on Windows.
 pub fn check_path(field: &'static str, path: &str) -> Result<(), Error> {
-    let invalid = |reason| Err(Error::InvalidPath { field, reason });
-    if path.contains('\0') {
-        return invalid("it contains a NUL character");
-    }
     let has_drive = matches!(path.as_bytes(), [letter, b':', b'/' | b'\\', ..] if letter.is_ascii_alphabetic());
-    if has_drive || path.starts_with(['/', '\\']) {
-        return invalid("it is absolute");
-    }
-    if path.split(['/', '\\']).any(|segment| segment == "..") {
-        return invalid("it has a `..` segment");
-    }
-    Ok(())
+    let reason = if path.contains('\0') {
+        "it contains a NUL character"
+    } else if has_drive || path.starts_with(['/', '\\']) {
+        "it is absolute"
+    } else if path.split(['/', '\\']).any(|segment| segment == "..") {
+        "it has a `..` segment"
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidPath { field, reason })
 }

@@ -328,13 +328,10 @@ fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
 
 fn escape_non_ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_ascii() {
-            escaped.push(character);
-        } else {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
+    for unit in text.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii() => escaped.push(char::from(byte)),
+            _ => escaped.push_str(&format!("\\u{unit:04x}")),
         }
     }
     escaped

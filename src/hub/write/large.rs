@@ -3,10 +3,12 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::sessions::cache::Cache;
 use crate::hub::core::sessions::cached_session::{CachedSession, Committed, HubQueue};
 use crate::memory_budget::ResponseText;
 use crate::model::agent_state;
@@ -96,33 +98,46 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Serializes the committed state of a session or machine, after its changes are durable or the database is stalled. `None` if all
-    /// are durable, or if a part of the state is only in the database. Fails if the creation of the session or machine is not durable.
-    pub(in crate::hub) async fn serialize_changed<T>(
+    /// Returns a session or machine as JSON text with its large values, after its changes are durable. While the database is stalled,
+    /// returns the committed state. `load` loads it, and `current` finds it in memory. `split` returns `None` if a part of it is not in
+    /// memory. Fails if its creation is not durable.
+    pub(in crate::hub) async fn serialize<'a, T>(
         self: &Arc<Self>,
-        kind: Kind,
+        (kind, id): (Kind, &str),
+        load: impl Fn() -> BoxFuture<'a, Result<(), Error>>,
+        current: impl Fn(&Cache) -> Result<&T, Error>,
         committed: impl Fn(&HubQueue) -> Option<&Committed<T>>,
-        split: impl Fn(&T) -> Option<Vec<Segment>>,
-    ) -> Result<Option<ResponseText>, Error> {
-        if committed(&self.turn().write_queue).is_none() {
-            return Ok(None);
+        split: fn(&T) -> Option<Vec<Segment>>,
+    ) -> Result<ResponseText, Error> {
+        let mut previous_values = Vec::new();
+        loop {
+            let is_changed = committed(&self.turn().write_queue).is_some();
+            if is_changed {
+                self.flush_unless_stalled().await?;
+                let segments = match committed(&self.turn().write_queue) {
+                    Some(state) => split(state.as_ref().ok_or(Error::NotFound(kind))?),
+                    None => None,
+                };
+                if let Some(Ok([Segment { text, large: None }])) = segments.map(<[Segment; 1]>::try_from) {
+                    return Ok(ResponseText { text, reservation: None });
+                }
+            }
+            load().await?;
+            let (segments, is_changed) = {
+                let turn = self.turn();
+                (split(current(&turn.cache)?), committed(&turn.write_queue).is_some())
+            };
+            let Some(segments) = segments else { continue };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
+                return Ok(text);
+            }
         }
-        self.flush_unless_stalled().await?;
-        let segments = match committed(&self.turn().write_queue) {
-            Some(None) => return Err(Error::NotFound(kind)),
-            Some(Some(state)) => split(state),
-            None => None,
-        };
-        Ok(match segments.map(<[Segment; 1]>::try_from) {
-            Some(Ok([Segment { text, large: None }])) => Some(ResponseText { text, reservation: None }),
-            _ => None,
-        })
     }
 
     /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are durable. Returns
     /// `None` if a value was replaced during the read; the caller then tries again. `previous_values`: those of the previous attempt,
     /// which this attempt replaces by its own. Fails if both are equal, because then parts of a value are missing.
-    pub(in crate::hub) async fn read_segments(
+    async fn read_segments(
         self: &Arc<Self>,
         owner: &str,
         mut segments: Vec<Segment>,
@@ -159,20 +174,18 @@ impl Hub {
     }
 }
 
-/// Splits a session into segments. Adds the completed requests, which must be loaded, to the end of a large agent state.
-pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Vec<Segment> {
-    let s = &entry.session;
-    let completed = entry.completed.iter().filter(|_| s.agent_state.large().is_some());
-    let completed = agent_state::completed_to_json(
-        completed.flat_map(|completed| completed.oldest_first()).map(|(id, entry)| (id, entry.raw())),
-    );
+/// Splits a session into segments. Adds the completed requests to the end of a large agent state. `None` if they are not loaded.
+pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Option<Vec<Segment>> {
+    let (s, completed) = (&entry.session, entry.completed.as_ref()?);
+    let appended = completed.oldest_first().filter(|_| s.agent_state.large().is_some());
+    let completed = agent_state::completed_to_json(appended.map(|(id, entry)| (id, entry.raw())));
     let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
     let larges = [("metadata", &s.metadata, None), ("agentState", &s.agent_state, completed)];
-    split_at_large(&entry.with_completed_requests(), larges)
+    Some(split_at_large(&entry.with_completed_requests(), larges))
 }
 
-pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
-    split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)])
+pub(in crate::hub) fn machine_segments(m: &Machine) -> Option<Vec<Segment>> {
+    Some(split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)]))
 }
 
 /// Serializes an object, and splits the text at its large members. `fields` has the name and the value of each field, and a text that
