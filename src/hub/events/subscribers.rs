@@ -1,7 +1,5 @@
 //! Connected web clients: subscribing and resuming, heartbeats, visibility, the end of their tokens.
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::peers::connections::{Connection, Peer};
@@ -25,7 +23,7 @@ impl Hub {
     }
 
     /// Loads the events after `last_event_id` that are still in the log, if there is memory for them, for [`Hub::subscribe`].
-    pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
+    pub async fn load_missed_events(&self, last_event_id: Option<&str>) -> Result<(), Error> {
         self.publish_missed_events().await?;
         let to_load = || last_event_id.and_then(|id| self.turn().events.rows_to_load(id));
         if to_load().is_none() {
@@ -53,7 +51,7 @@ impl Hub {
     }
 
     /// Registers a web client and sends it `connection-changed`, then the events that it missed since `last_event_id`.
-    pub fn subscribe(self: &Arc<Self>, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
+    pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
         subscription.set_visibility(subscription.is_reported_visible, now);

@@ -8,8 +8,6 @@
 //!
 //! Each step consumes its state. The object of a namespace runs it, and the worker for a socket whose namespace it does not know yet.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 
 use crate::auth::token::Credential;
@@ -220,7 +218,7 @@ impl Hub {
         turn.set_peer(conn, Peer::Connecting(connecting));
     }
 
-    pub(super) async fn on_connect(self: &Arc<Self>, conn: ConnId, check: TokenCheck) {
+    pub(super) async fn on_connect(&self, conn: ConnId, check: TokenCheck) {
         let own_namespace = &self.config.namespace;
         let granted = match (check.auth.token.as_deref(), check.upgrade_credential()) {
             (Some(token), _) => self.verify_token(token).await,
@@ -254,7 +252,7 @@ impl Hub {
         }
     }
 
-    async fn connect(self: &Arc<Self>, conn: ConnId, verified: Verified) {
+    async fn connect(&self, conn: ConnId, verified: Verified) {
         self.store_namespace();
         let auth = &verified.auth;
         let (session, machine) = (auth.session_id.clone(), auth.machine_id.clone());

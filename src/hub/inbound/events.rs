@@ -1,8 +1,6 @@
 //! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. A rejected
 //! event never closes the socket.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -44,7 +42,7 @@ enum Activity {
 impl Hub {
     /// Handles an event of a connected CLI. `arrived_at` is in Unix milliseconds.
     pub(in crate::hub) async fn on_event(
-        self: &Arc<Self>,
+        &self,
         (conn, arrived_at): (ConnId, u64),
         ack: Option<AckId>,
         name: &str,
@@ -120,7 +118,7 @@ impl Hub {
         }
     }
 
-    async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
+    async fn on_message(&self, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
         self.check_room_for_copy(message.payload_bytes())?;
         let content = message.content();
         let draft = Draft::new(message.sid, message.local_id, content);
@@ -129,7 +127,7 @@ impl Hub {
     }
 
     /// Sends a delta to the web clients that receive the session's messages, or drops it.
-    async fn on_message_delta(self: &Arc<Self>, delta: &MessageDelta) -> Result<(), Error> {
+    async fn on_message_delta(&self, delta: &MessageDelta) -> Result<(), Error> {
         self.load_session(&delta.sid).await?;
         let mut turn = self.turn();
         let State { live_texts, memory_reservations, connections, .. } = &mut *turn;
@@ -145,7 +143,7 @@ impl Hub {
         Ok(())
     }
 
-    async fn on_update(self: &Arc<Self>, from: Sender, arrived_at: u64, update: UpdateEvent<'_>) -> Result<(), Error> {
+    async fn on_update(&self, from: Sender, arrived_at: u64, update: UpdateEvent<'_>) -> Result<(), Error> {
         let UpdateEvent { owner, field, expected_version, value } = update;
         let Sender { conn, ack, .. } = from;
         if let Owner::Session(_) = owner {
@@ -161,7 +159,7 @@ impl Hub {
         }
     }
 
-    async fn handle_activity(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
+    async fn handle_activity(&self, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
         match activity {
             Activity::Nothing => {}
             Activity::Ended => self.turn().remove_served(conn, &owner),
@@ -180,7 +178,7 @@ impl Hub {
 
     /// Records activity other than a keep-alive. A machine comes online. The deadline of an active session restarts; an
     /// inactive session stays inactive. Errors are ignored, because later activity has the same effect.
-    pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
+    pub(in crate::hub) async fn record_activity(&self, owner: Owner, from: ConnId) {
         let now = self.rt.now();
         match owner {
             Owner::Machine(id) => drop(self.record_machine_activity(&id, from, now).await),
@@ -195,7 +193,7 @@ impl Hub {
 
     /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change
     /// sends the acknowledgement. `ignored`: the names of the event's invalid fields.
-    fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
+    fn acknowledge(&self, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
         let (Some(timing), Some(ack)) = (timing, from.ack) else { return };
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);
         let reply = Reply::acknowledgement(from.conn, ack, &ok_ack(ignored), &failed);

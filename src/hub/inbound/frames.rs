@@ -2,7 +2,6 @@
 //! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames.
 
 use std::fmt::Display;
-use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
@@ -43,7 +42,7 @@ pub struct AdmittedFrame {
 impl Hub {
     /// Waits for memory for a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: the socket
     /// was closed, or the hub closes it because the frame is too large or because there is no memory.
-    pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
+    pub async fn admit_frame(&self, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
         let is_first = {
             let mut turn = self.turn();
             let connection = turn.connections.get_mut(conn)?;
@@ -90,14 +89,14 @@ impl Hub {
     }
 
     /// Handles a text frame, after the earlier frames of its socket.
-    pub async fn on_text(self: &Arc<Self>, conn: ConnId, frame: String) {
+    pub async fn on_text(&self, conn: ConnId, frame: String) {
         if let Some(admitted) = self.admit_frame(conn, frame.len()).await {
             self.on_admitted_text(conn, admitted, frame).await;
         }
     }
 
     /// Handles a text frame after [`admit_frame`](Self::admit_frame).
-    pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, admitted: AdmittedFrame, frame: String) {
+    pub async fn on_admitted_text(&self, conn: ConnId, admitted: AdmittedFrame, frame: String) {
         if !admitted.is_first && self.on_answer(conn, &frame) {
             return;
         }
@@ -138,7 +137,7 @@ impl Hub {
         }
     }
 
-    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
+    async fn on_frame(&self, conn: ConnId, frame: &QueuedFrame) {
         let connecting = {
             let mut turn = self.turn();
             let is_closed_cli = turn.connections.has_frames_of_closed_cli(conn);
@@ -179,7 +178,7 @@ impl Hub {
         true
     }
 
-    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
+    async fn on_cli_frame(&self, conn: ConnId, frame: &QueuedFrame) {
         match engineio::decode(&frame.text) {
             Ok(engineio::Packet::Close) => self.turn().disconnect(conn, 1000, ""),
             Ok(engineio::Packet::Pong) => self.on_pong(conn),
@@ -191,7 +190,7 @@ impl Hub {
         }
     }
 
-    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) {
+    async fn on_packet(&self, conn: ConnId, text: &str, arrived_at: u64) {
         match socketio::decode(text) {
             Err(error) => self.turn().close_invalid(conn, &error, close_reason(&error)),
             Ok(Packet::Event { namespace: NAMESPACE, ack, name, args }) => {

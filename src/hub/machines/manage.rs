@@ -2,8 +2,6 @@
 //! machine is needed, all machines of the namespace are loaded. An update names the version that it is based on (optimistic
 //! concurrency), and increments it. `machine-alive` (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
 
-use std::sync::Arc;
-
 use futures::channel::oneshot::{self, Receiver};
 use futures::future::BoxFuture;
 
@@ -36,12 +34,12 @@ const SMALL_VALUE_BYTES: usize = 4_000;
 
 impl Hub {
     /// Loads the machines of the namespace, unless they are cached.
-    pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::hub) async fn load_machines(&self) -> Result<(), Error> {
         self.read_machines(None).await.map(drop)
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
-    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    pub fn load_machine<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let owner = self.read_machines(Some(id)).await?;
             match owner {
@@ -54,7 +52,7 @@ impl Hub {
 
     /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whether machine `id` belongs to the
     /// namespace, unless this machine is cached.
-    fn read_machines<'a>(self: &'a Arc<Self>, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
+    fn read_machines<'a>(&'a self, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
         Box::pin(async move {
             let namespace = &self.config.namespace;
             loop {
@@ -89,7 +87,7 @@ impl Hub {
 
     /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
     /// stalled, returns their last committed states. Of large values, only the length is included.
-    pub async fn list_online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
+    pub async fn list_online_machines(&self) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
@@ -103,7 +101,7 @@ impl Hub {
     }
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
-    pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+    pub async fn serialize_machine(&self, id: &str) -> Result<ResponseText, Error> {
         let load = || self.load_machine(id);
         self.serialize(
             (Kind::Machine, id),
@@ -116,12 +114,7 @@ impl Hub {
     }
 
     /// Registers a machine, or updates the fields that changed since its last registration (`POST /cli/machines`).
-    pub async fn register_machine(
-        self: &Arc<Self>,
-        id: &str,
-        metadata: Json,
-        runner_state: Option<Json>,
-    ) -> Result<(), Error> {
+    pub async fn register_machine(&self, id: &str, metadata: Json, runner_state: Option<Json>) -> Result<(), Error> {
         let is_id = (1..=MAX_MACHINE_ID_BYTES).contains(&id.len());
         check_field(is_id, "id", format_args!("have 1 to {MAX_MACHINE_ID_BYTES} bytes"))?;
         let fields = [(VersionedField::MachineMetadata, Some(metadata)), (VersionedField::RunnerState, runner_state)];
@@ -170,7 +163,7 @@ impl Hub {
     }
 
     /// Updates the metadata or the runner state of a machine for a CLI.
-    pub async fn update_machine(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+    pub async fn update_machine(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, field, value, .. } = update;
         let is_valid = *field != VersionedField::MachineMetadata || value.is_object();
         check_field(is_valid, "metadata", format_args!("be an object"))?;
@@ -203,7 +196,7 @@ impl Hub {
 
     /// Records that an event of a CLI that names the machine arrived at `at`. An offline machine comes online.
     pub(in crate::hub) async fn record_machine_activity(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         from: ConnId,
         at: u64,
@@ -225,7 +218,7 @@ impl Hub {
     }
 
     /// Takes a machine offline after its deadline, unless activity has moved the deadline.
-    pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn expire_machine(&self, id: &str) -> Result<(), Error> {
         let owner = Owner::Machine(id.to_owned());
         self.load_machine(id).await?;
         let mut turn = self.turn();

@@ -1,7 +1,5 @@
 //! RPC calls to a machine's runner: spawning a session, and checking which paths exist.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -72,7 +70,7 @@ pub struct SpawnResult {
 impl Hub {
     /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
     /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
-    pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: SpawnParams) -> Result<SpawnResult, Error> {
+    pub async fn spawn_session(&self, machine: &str, params: SpawnParams) -> Result<SpawnResult, Error> {
         if params.yolo == Some(true) && self.config.forbidden_modes.forbids_approving_everything() {
             return Err(Error::ModeForbidden("yolo"));
         }
@@ -101,7 +99,7 @@ impl Hub {
     }
 
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.
-    pub async fn check_paths(self: &Arc<Self>, machine: &str, paths: &[String]) -> Result<String, Error> {
+    pub async fn check_paths(&self, machine: &str, paths: &[String]) -> Result<String, Error> {
         let params = Json::object(&[("paths", Json::of(paths))]);
         let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
         let result = result.map_err(|error: RpcError| Error::PathCheckFailed(error.to_string()))?;

@@ -72,8 +72,12 @@ impl Turn<'_> {
 }
 
 impl Config {
+    pub(in crate::hub) fn ready_notification(&self, session: &Session) -> Notification {
+        Notification::ready(&session.id, &session.title(), &self.agent_label(session))
+    }
+
     /// Returns the name of a session's agent for people.
-    pub(in crate::hub) fn agent_label(&self, session: &Session) -> String {
+    fn agent_label(&self, session: &Session) -> String {
         let fields = session.metadata_fields();
         let vocabulary = &self.vocabulary;
         let label_of_flavor =

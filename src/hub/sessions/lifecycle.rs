@@ -2,8 +2,6 @@
 //! messages that wait until the agent is free. The CLI keeps this queue, and decides which of two commands wins (PROTOCOL-WEB.md "The
 //! queue"). The CLI also keeps the options of its agent other than its mode and model, such as its effort.
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
@@ -21,7 +19,7 @@ const MAX_REASON_CHARS: usize = 1_000;
 
 impl Hub {
     /// Stops the agent. The session is then inactive until its CLI sends a keep-alive. A keep-alive during the call keeps it active.
-    pub async fn abort(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
+    pub async fn abort(&self, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.require_active(id).await?;
         let reports = self.turn().liveness.reports;
@@ -32,14 +30,14 @@ impl Hub {
     }
 
     /// Takes control from the terminal, so that the web can send messages.
-    pub async fn switch_to_remote(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub async fn switch_to_remote(&self, id: &str) -> Result<(), Error> {
         self.require_active(id).await?;
         self.call_without_result(id, Method::Switch, &Json::object(&[("to", Json::of(&ControlMode::Remote))])).await?;
         self.with_session(id, |turn| turn.change_session(id, |session| session.mode = Some(ControlMode::Remote))).await
     }
 
     /// Archives a session. First asks the CLI that serves the session to end, even if the session is inactive.
-    pub async fn archive(self: &Arc<Self>, id: &str, reason: Option<&str>) -> Result<(), Error> {
+    pub async fn archive(&self, id: &str, reason: Option<&str>) -> Result<(), Error> {
         check_reason(reason)?;
         self.load_session(id).await?;
         // A session is archived even if its CLI does not answer.
@@ -85,14 +83,14 @@ impl Hub {
     }
 
     /// Loads a session, and fails unless it is active.
-    pub(in crate::hub) async fn require_active(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn require_active(&self, id: &str) -> Result<(), Error> {
         self.load_session(id).await?;
         let turn = self.turn();
         if turn.is_active(id) { Ok(()) } else { Err(turn.inactive_error(id, Error::SessionInactive)) }
     }
 
     /// Sends a command to the CLI of an active session.
-    pub async fn command_queue(self: &Arc<Self>, id: &str, command: &Json) -> Result<(), Error> {
+    pub async fn command_queue(&self, id: &str, command: &Json) -> Result<(), Error> {
         self.require_active(id).await?;
         let answer = match self.call(&Owner::Session(id.to_owned()), Method::Queue, command).await {
             Err(RpcError::InvalidResult(reason)) => return Err(Error::CliRefused(reason)),
@@ -105,7 +103,7 @@ impl Hub {
     }
 
     /// Sets an option of an active session's agent. The error of a refusal has the agent's reason.
-    pub async fn set_option(self: &Arc<Self>, id: &str, option: &str, value: &Json) -> Result<(), Error> {
+    pub async fn set_option(&self, id: &str, option: &str, value: &Json) -> Result<(), Error> {
         self.require_active(id).await?;
         let params = Json::object(&[("id", Json::of(option)), ("value", value.clone())]);
         let answer = self.call(&Owner::Session(id.to_owned()), Method::SetSessionOption, &params).await;

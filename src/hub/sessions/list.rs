@@ -1,7 +1,5 @@
 //! The list of sessions, and the inbox. Sessions that are not in memory are listed from the database, without loading them.
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
@@ -28,7 +26,7 @@ pub enum Page<'a> {
 impl Hub {
     /// Returns a page as JSON, after all writes queued so far are durable. While the database is stalled, the page has the last committed
     /// states. Reads from the database what memory lacks.
-    pub async fn read_page(self: &Arc<Self>, page: Page<'_>) -> Result<String, Error> {
+    pub async fn read_page(&self, page: Page<'_>) -> Result<String, Error> {
         let requested_at = self.rt.now();
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
         let (mut last_failure, mut keep_json, mut inbox_read) = (None, None, None);

@@ -73,13 +73,13 @@ pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
 
 impl Hub {
     /// Loads a session, and waits while a merge locks it.
-    pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    pub fn load_session<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.load_session_with(id, RelatedRows::None)
     }
 
     /// Loads a session. Loads related rows only if the session is not in memory. Waits while a merge locks the session.
     pub(in crate::hub) fn load_session_with<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         id: &'a str,
         related: RelatedRows,
     ) -> BoxFuture<'a, Result<(), Error>> {
@@ -98,7 +98,7 @@ impl Hub {
 
     /// Loads a session like [`load_session_with`](Self::load_session_with), without waiting for a merge.
     pub fn load_session_during_merge<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         id: &'a str,
         related: RelatedRows,
     ) -> BoxFuture<'a, Result<(), Error>> {
@@ -136,7 +136,7 @@ impl Hub {
 
     /// Loads the session with a tag, and waits while a merge locks the session. If no session has the tag, reads the tags of the
     /// namespace, unless they were read before: then a new tag needs no query.
-    pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn load_by_tag(&self, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
@@ -173,7 +173,7 @@ impl Hub {
         }
     }
 
-    pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn load_completed(&self, id: &str) -> Result<(), Error> {
         loop {
             self.load_session_with(id, RelatedRows::CompletedRequests).await?;
             if self.turn().cache.require_entry(id)?.completed.is_some() {
@@ -185,7 +185,7 @@ impl Hub {
 
     /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
     /// written before the hub supported todos.
-    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    async fn search_todos_once(&self, id: &str) -> Result<(), Error> {
         let needs_search =
             self.turn().cache.entry(id).is_some_and(|entry| {
                 !entry.has_searched_todos && entry.session.todos.is_none() && entry.session.seq > 0
@@ -224,7 +224,7 @@ impl Hub {
     }
 
     /// Loads related rows of a cached session. Does nothing if the session is evicted during the read.
-    pub(super) async fn load_related(self: &Arc<Self>, id: &str, related: RelatedRows) -> Result<(), Error> {
+    pub(super) async fn load_related(&self, id: &str, related: RelatedRows) -> Result<(), Error> {
         let ticket = self.begin_read().await?;
         let results = self.db.batch(&mut related.select(&self.config.namespace, id)).await?;
         let mut turn = self.turn();
@@ -236,7 +236,7 @@ impl Hub {
 
     /// Loads a session, applies `change`, and waits until the queued changes are durable. Waits while a merge locks the session.
     pub(in crate::hub) async fn with_session<T>(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -249,7 +249,7 @@ impl Hub {
     /// Reads the whole value of a session's field, and applies `change`. Loads the session unless it is in memory. If the field changes
     /// during the read, or a merge locks the session, reads the value again.
     pub(in crate::hub) async fn with_field<T>(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         field: impl Fn(&Session) -> &InlineOrLarge,
         mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
@@ -273,7 +273,7 @@ impl Hub {
     }
 
     /// Returns a session as JSON text, with large values and all completed requests, as [`Hub::serialize`] does.
-    pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
+    pub async fn serialize_session(&self, id: &str) -> Result<ResponseText, Error> {
         let load = || -> BoxFuture<'_, Result<(), Error>> { Box::pin(self.load_shown(id)) };
         self.serialize(
             (Kind::Session, id),
@@ -286,7 +286,7 @@ impl Hub {
     }
 
     /// Loads everything that clients see of a session.
-    async fn load_shown(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    async fn load_shown(&self, id: &str) -> Result<(), Error> {
         self.load_session_with(id, RelatedRows::Shown).await?;
         self.load_completed(id).await?;
         self.search_todos_once(id).await?;

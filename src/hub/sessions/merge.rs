@@ -2,8 +2,6 @@
 //! history of the old session to the new session, moves the messages of the new session to the end of this history, and removes
 //! the old session. Messages of the old session are not rewritten.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -29,7 +27,7 @@ use crate::store::{DbError, Found, Statement, removals, sessions as store};
 impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
     /// `old`, because the CLI that serves `new` does not know them.
-    pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn merge(&self, old: &str, new: &str) -> Result<(), Error> {
         match self.with_field(old, load::state_if_pending, |turn, stored| turn.cancel_pending(old, stored)).await {
             // A deleted session needs no merge.
             Err(Error::NotFound(_)) => return Ok(()),
@@ -56,7 +54,7 @@ impl Hub {
         merged
     }
 
-    async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
+    async fn merge_locked(&self, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
             match self.load_session_during_merge(old, RelatedRows::None).await {
                 Ok(()) => {}
@@ -79,7 +77,7 @@ impl Hub {
     }
 
     /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated seqs.
-    async fn lock_write_queue(self: &Arc<Self>) {
+    async fn lock_write_queue(&self) {
         loop {
             let locked = {
                 let State { write_queue, cache, .. } = &mut *self.turn();

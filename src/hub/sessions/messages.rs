@@ -2,8 +2,6 @@
 //! messages of web clients for an inactive session, which wait until its CLI is back (PROTOCOL-WEB.md "Held messages"). One batch adds
 //! the messages to the history and deletes the held ones, so a held message is either sent or canceled, once.
 
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
@@ -20,7 +18,6 @@ use crate::limits::{MAX_CONTENT_BYTES, MAX_HELD_MESSAGE_BYTES, MAX_HELD_MESSAGES
 use crate::model::json::Json;
 use crate::model::message::{HeldMessage, Message};
 use crate::model::{agent_message, todo};
-use crate::push::payload::Notification;
 use crate::store::messages::MessageRef;
 use crate::store::{held_messages, query};
 use crate::wire::cli::{message_ack, message_rejected};
@@ -79,7 +76,7 @@ impl From<Error> for Blocked {
 
 impl Hub {
     /// Adds a message, or finds the message with the same local id. Returns before it is durable; a CLI gets its acknowledgement then.
-    pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
+    pub async fn append_message(&self, draft: Draft) -> Result<Added, Error> {
         check_size("message", &draft.content, MAX_CONTENT_BYTES)?;
         let is_valid = draft.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
         check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))?;
@@ -95,14 +92,14 @@ impl Hub {
     }
 
     /// Adds a message of a web client, and waits until it is durable. The session must be active, unless the message may wait.
-    pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
+    pub async fn send_message(&self, draft: Draft) -> Result<Added, Error> {
         let added = self.append_message(draft).await?;
         self.flush().await?;
         Ok(added)
     }
 
     /// Reads the held messages of a session, after all writes queued so far are durable.
-    pub async fn list_held(self: &Arc<Self>, session: &str) -> Result<Vec<HeldMessage>, Error> {
+    pub async fn list_held(&self, session: &str) -> Result<Vec<HeldMessage>, Error> {
         self.load_session(session).await?;
         // Memory for the rows, and for the response that is made from the rows.
         let _memory = self.wait_for_memory(2 * MAX_HELD_MESSAGES * MAX_HELD_MESSAGE_BYTES).await?;
@@ -112,7 +109,7 @@ impl Hub {
     }
 
     /// Cancels a held message. If the message was sent or canceled before, waits until that change is durable, and then fails.
-    pub async fn cancel_held(self: &Arc<Self>, session: &str, local_id: &str) -> Result<(), Error> {
+    pub async fn cancel_held(&self, session: &str, local_id: &str) -> Result<(), Error> {
         let remove = |turn: &mut Turn<'_>| turn.remove_held(session, local_id);
         let is_canceled = self.run_step(session, RelatedRows::HeldMessages, remove).await?;
         self.flush().await?;
@@ -120,7 +117,7 @@ impl Hub {
     }
 
     /// Delivers the held messages of an active session in a task. After an error, the next keep-alive starts another delivery.
-    pub(super) fn start_delivery(self: &Arc<Self>, session: &str) {
+    pub(super) fn start_delivery(&self, session: &str) {
         let is_due = |entry: &CachedSession| entry.session.active && entry.session.held_messages_count > 0;
         if self.turn().cache.entry(session).is_some_and(is_due) {
             let session = session.to_owned();
@@ -129,7 +126,7 @@ impl Hub {
     }
 
     /// Adds the held messages of a session to its history, in their order. Does nothing if the session is inactive.
-    fn deliver_held<'a>(self: &'a Arc<Self>, session: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    fn deliver_held<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             self.run_step(session, RelatedRows::LocalIds, |turn| turn.try_deliver(session)).await?;
             self.start_commit();
@@ -139,7 +136,7 @@ impl Hub {
 
     /// Loads a session like [`load_session_with`](Self::load_session_with), and runs a step. Repeats it with what it needs.
     async fn run_step<T>(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         related: RelatedRows,
         mut step: impl FnMut(&mut Turn<'_>) -> Result<T, Blocked>,
@@ -246,8 +243,7 @@ impl Turn<'_> {
             })?;
         }
         let session = &self.state.cache.require_entry(&draft.session)?.session;
-        let agent = || self.hub.config.agent_label(session);
-        let notification = is_ready.then(|| Notification::ready(&session.id, &session.title(), &agent()));
+        let notification = is_ready.then(|| self.hub.config.ready_notification(session));
         let (session, update_seq) = (draft.session.clone(), self.state.events.next_unused(now));
         self.state.write_queue.on_commit(Effect::message(session, draft.from, message.clone(), update_seq));
         self.state.stored_bytes.add(message.content.text().len() as u64);

@@ -1,7 +1,5 @@
 //! The permission mode and the model of a session. The hub stores only the values that the CLI confirms.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -44,7 +42,7 @@ struct Applied {
 
 impl Hub {
     /// Changes the permission mode or the model of an active session. Stores the values that the CLI confirms.
-    pub async fn set_mode(self: &Arc<Self>, id: &str, setting: Setting) -> Result<(), Error> {
+    pub async fn set_mode(&self, id: &str, setting: Setting) -> Result<(), Error> {
         self.load_session(id).await?;
         {
             let turn = self.turn();

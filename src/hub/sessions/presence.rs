@@ -1,8 +1,6 @@
 //! The presence of a session: whether the session is active, and whether its agent is thinking. The CLI reports the presence
 //! with `session-alive` and `session-end` (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
 
-use std::sync::Arc;
-
 use futures::future::join_all;
 
 use crate::hub::Hub;
@@ -34,12 +32,7 @@ pub(in crate::hub) enum EndCause {
 impl Hub {
     /// Handles `session-alive`, which arrived at `at`. Writes and publishes a change of the presence. Publishes an unchanged presence
     /// again every [`PRESENCE_INTERVAL_MS`], as a reminder.
-    pub async fn on_session_alive(
-        self: &Arc<Self>,
-        alive: &SessionAlive,
-        from: ConnId,
-        at: u64,
-    ) -> Result<AckTiming, Error> {
+    pub async fn on_session_alive(&self, alive: &SessionAlive, from: ConnId, at: u64) -> Result<AckTiming, Error> {
         self.turn().restart_deadline_on_arrival(Owner::Session(alive.sid.clone()), from, at);
         self.load_session(&alive.sid).await?;
         let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
@@ -51,7 +44,7 @@ impl Hub {
 
     /// Returns the metadata of an archived session if a keep-alive may reopen the session, because the session is being resumed.
     /// Otherwise a keep-alive must not reopen the session: it may come from a CLI that has archived the session and is about to end.
-    async fn metadata_to_reopen(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
+    async fn metadata_to_reopen(&self, id: &str) -> Result<Option<Json>, Error> {
         let may_reopen = |state: &State| {
             let entry = state.cache.entry(id);
             entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
@@ -64,13 +57,13 @@ impl Hub {
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
-    pub async fn on_session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<(), Error> {
+    pub async fn on_session_end(&self, end: &SessionEnd, from: ConnId) -> Result<(), Error> {
         self.turn().ensure_write_queue_has_room(0)?;
         self.end_session(&end.sid, EndCause::LeftBy(from)).await
     }
 
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
-    pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
+    pub(in crate::hub) async fn end_session(&self, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.with_field(id, state_if_pending, |turn, stored| {
             match cause {
@@ -92,7 +85,7 @@ impl Hub {
 
     /// Makes a session inactive after its deadline, unless activity has moved the deadline. If a CLI has ended the session, cancels
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
-    pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn expire_session(&self, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.with_field(id, state_if_pending, |turn, stored| {
             if !turn.liveness.is_expired(&owner) {
@@ -106,7 +99,7 @@ impl Hub {
     }
 
     /// Records the sessions to which no CLI has been connected for a moment, and publishes them in a task if a web client is connected.
-    pub(in crate::hub) fn publish_disconnected(self: &Arc<Self>, now: u64) {
+    pub(in crate::hub) fn publish_disconnected(&self, now: u64) {
         let mut turn = self.turn();
         let ids = turn.liveness.take_disconnected(now);
         ids.iter().for_each(|id| turn.cache.set_disconnected(id));
@@ -132,7 +125,7 @@ impl Hub {
     }
 
     /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. After an error, the alarm tries again.
-    pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
+    pub(in crate::hub) async fn cancel_archived(&self, id: &str) {
         if self.end_session(id, EndCause::Archived).await.is_err() {
             let until = self.rt.now() + SESSION_TIMEOUT_MS;
             let mut turn = self.turn();

@@ -2,8 +2,6 @@
 //! under another session id, the two sessions are [merged](crate::hub::sessions::merge). Forking a session: a machine starts another
 //! session with the history up to a message.
 
-use std::sync::Arc;
-
 use futures::channel::oneshot;
 use serde::{Deserialize, Serialize};
 
@@ -68,7 +66,7 @@ struct ForkParams<'a> {
 impl Hub {
     /// Resumes a session. Returns the id of the session that is then active: the same id, or that of the session with which it was
     /// merged. A concurrent resume of the same session waits for the first. `trust` is passed on to the machine, as for a spawn.
-    pub async fn resume(self: &Arc<Self>, id: &str, trust: Option<bool>) -> Result<String, Error> {
+    pub async fn resume(&self, id: &str, trust: Option<bool>) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
             self.load_session_during_merge(id, RelatedRows::None).await?;
@@ -119,7 +117,7 @@ impl Hub {
 
     /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
     async fn spawn_agent(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         machine: &Owner,
         params: &ResumeParams,
@@ -156,7 +154,7 @@ impl Hub {
     }
 
     /// Waits until one of the sessions is active, and returns its id. Without a deadline, waits for the resume of another request.
-    async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
+    async fn wait_for_activation(&self, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
             let mut turn = self.turn();
             if let Some(id) = ids.iter().find(|id| turn.is_active(id)) {
@@ -170,7 +168,7 @@ impl Hub {
 
     /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
     /// result. This session does not change. The new one takes its settings, except the pin.
-    pub async fn fork(self: &Arc<Self>, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
+    pub async fn fork(&self, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
         self.load_machines().await?;
         self.load_session(id).await?;
         let ((owner, session), settings) = {

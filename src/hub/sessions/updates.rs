@@ -1,7 +1,5 @@
 //! Updates of a session's metadata and agent state by CLIs. An update names the version it is based on (optimistic concurrency).
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::effect::VersionedUpdate;
 use crate::hub::core::error::{Error, check_size};
@@ -24,7 +22,7 @@ fn field_of(session: &Session, field: VersionedField) -> (&InlineOrLarge, u64) {
 
 impl Hub {
     /// Updates the metadata of a session for a CLI. If the update archives an active session, ends the session.
-    pub(in crate::hub) async fn update_metadata(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+    pub(in crate::hub) async fn update_metadata(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         check_size("metadata", value, MAX_CONTENT_BYTES)?;
         let value = if value.is_null() { value.clone() } else { fit_metadata(value)? };
@@ -45,10 +43,7 @@ impl Hub {
 
     /// Updates the agent state of a session for a CLI. Keeps completed requests that the update does not contain. Copies only those
     /// completed requests of the update that are new or changed.
-    pub(in crate::hub) async fn update_agent_state(
-        self: &Arc<Self>,
-        update: &VersionedUpdate<'_>,
-    ) -> Result<(), Error> {
+    pub(in crate::hub) async fn update_agent_state(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         let received = split_agent_state(value)?;
         // A state that is not large is returned as the CLI sent it.
@@ -68,7 +63,7 @@ impl Hub {
     /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the version and text.
     /// Replies to other updates with the current value.
     async fn update_field(
-        self: &Arc<Self>,
+        &self,
         update: &VersionedUpdate<'_>,
         bytes: usize,
         apply: impl FnOnce(&mut Turn<'_>) -> Result<(u64, TextParts), Error>,

@@ -1,7 +1,5 @@
 //! Git, files and commands of a session's working directory: calls to the session's CLI, whose results are returned unchanged.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 
 use crate::hub::Hub;
@@ -27,7 +25,7 @@ struct RipgrepResult {
 
 impl Hub {
     /// Loads the session, and returns what the calls about its directory need.
-    pub async fn load_workspace(self: &Arc<Self>, id: &str) -> Result<Workspace, Error> {
+    pub async fn load_workspace(&self, id: &str) -> Result<Workspace, Error> {
         self.load_session(id).await?;
         let turn = self.turn();
         let metadata = turn.cache.require_entry(id)?.session.metadata_fields();

@@ -2,8 +2,6 @@
 //! chunks"), or in one frame if the CLI does not accept chunks. The content stays outside of wasm memory ([`UploadBody`]): the hub
 //! builds only the frames around it.
 
-use std::sync::Arc;
-
 use futures::channel::oneshot;
 use futures::future::{Either, select, try_join};
 use serde::Deserialize;
@@ -64,7 +62,7 @@ impl Drop for UploadSlot<'_> {
 
 impl Hub {
     /// Sends a file to the session's CLI, and returns the CLI's result as JSON text.
-    pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
+    pub async fn upload(&self, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
         let grant = self.turn().upload_slots.request(id)?;
         let mut slot = UploadSlot { hub: self, session: id, grant };
         // The sender is in the hub's state, so it is never dropped first.
@@ -95,7 +93,7 @@ impl Hub {
 
     /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, and so must still be read.
     async fn send_in_frame(
-        self: &Arc<Self>,
+        &self,
         body: &dyn UploadBody,
         upload: Option<UploadFields>,
         owner: &Owner,
@@ -195,7 +193,7 @@ impl Hub {
     }
 
     /// Deletes an uploaded file through the session's CLI, and returns the CLI's result as JSON text.
-    pub async fn delete_upload(self: &Arc<Self>, id: &str, path: &str) -> Result<String, Error> {
+    pub async fn delete_upload(&self, id: &str, path: &str) -> Result<String, Error> {
         check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = Json::object(&[("path", Json::of(path))]);

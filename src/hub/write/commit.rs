@@ -10,7 +10,6 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
@@ -55,7 +54,7 @@ pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
 
 impl Hub {
     /// Commits the write queue, and waits until all writes queued so far are durable.
-    pub(in crate::hub) fn flush(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
+    pub(in crate::hub) fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let has_pending = self.turn().write_queue.has_pending();
             if has_pending { self.wait_for_commit().await } else { Ok(()) }
@@ -63,7 +62,7 @@ impl Hub {
     }
 
     /// Takes a ticket for a read of the database, and flushes the write queue, because the database lacks the queued changes.
-    pub(in crate::hub) async fn begin_read(self: &Arc<Self>) -> Result<ReadTicket, Error> {
+    pub(in crate::hub) async fn begin_read(&self) -> Result<ReadTicket, Error> {
         let ticket = self.turn().cache.evictions.take_ticket();
         self.flush().await?;
         Ok(ticket)
@@ -71,7 +70,7 @@ impl Hub {
 
     /// Waits until all writes queued so far are durable, or the database is stalled. If it is stalled, reads use the
     /// [before-images](BeforeImages) of the write queue.
-    pub(in crate::hub) async fn flush_unless_stalled(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::hub) async fn flush_unless_stalled(&self) -> Result<(), Error> {
         let mut flush = self.flush();
         loop {
             let ms = self.db.ms_until_stalled(self.rt.now());
@@ -84,7 +83,7 @@ impl Hub {
     }
 
     /// Commits the write queue even if nothing is queued, and waits for the result.
-    pub(in crate::hub) async fn wait_for_commit(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::hub) async fn wait_for_commit(&self) -> Result<(), Error> {
         let (sender, committed) = oneshot::channel();
         self.turn().write_queue.on_commit(Effect::Resolve(sender));
         self.start_commit();
@@ -92,7 +91,7 @@ impl Hub {
     }
 
     /// Starts to commit the queued changes, unless a commit is running.
-    pub(in crate::hub) fn start_commit(self: &Arc<Self>) {
+    pub(in crate::hub) fn start_commit(&self) {
         let must_commit = {
             let mut turn = self.turn();
             let State { write_queue, cache, memory_reservations, .. } = &mut *turn;
@@ -231,10 +230,7 @@ impl Hub {
     }
 
     /// Runs statements with small results in a batch with other lookups. Returns the rows of each. Other tasks may run after the read.
-    pub(in crate::hub) async fn look_up(
-        self: &Arc<Self>,
-        statements: Vec<Statement>,
-    ) -> Result<Vec<Vec<Row>>, DbError> {
+    pub(in crate::hub) async fn look_up(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
             let lookups = &mut self.turn().lookups;

@@ -1,8 +1,6 @@
 //! Values larger than a row ([`crate::model::large`]). The cache holds only an excerpt of a large value. The whole value is in the
 //! write queue until its commit. After that, it is read from the database on demand, one value at a time to limit memory.
 
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 use serde::Serialize;
 
@@ -67,7 +65,7 @@ impl Hub {
 
     /// Reads a large value from the write queue or the database, after all queued writes are durable. `None` if it was replaced.
     pub(in crate::hub) async fn read_durable_value(
-        self: &Arc<Self>,
+        &self,
         owner: &str,
         large: &LargeRef,
     ) -> Result<Option<Json>, Error> {
@@ -102,12 +100,12 @@ impl Hub {
     /// returns the committed state. `load` loads it, and `current` finds it in memory. `split` returns `None` if a part of it is not in
     /// memory. Fails if its creation is not durable.
     pub(in crate::hub) async fn serialize<'a, T>(
-        self: &Arc<Self>,
+        &self,
         (kind, id): (Kind, &str),
         load: impl Fn() -> BoxFuture<'a, Result<(), Error>>,
         current: impl Fn(&Cache) -> Result<&T, Error>,
         committed: impl Fn(&HubQueue) -> Option<&Committed<T>>,
-        split: fn(&T) -> Option<Vec<Segment>>,
+        split: impl Fn(&T) -> Option<Vec<Segment>>,
     ) -> Result<ResponseText, Error> {
         let mut previous_values = Vec::new();
         loop {
@@ -138,7 +136,7 @@ impl Hub {
     /// `None` if a value was replaced during the read; the caller then tries again. `previous_values`: those of the previous attempt,
     /// which this attempt replaces by its own. Fails if both are equal, because then parts of a value are missing.
     async fn read_segments(
-        self: &Arc<Self>,
+        &self,
         owner: &str,
         mut segments: Vec<Segment>,
         is_changed: bool,
