@@ -1,4 +1,4 @@
-//! The handler of the object's alarm, which does everything that is due. [`Turn::request_alarm`](crate::hub::turn::Turn::request_alarm) sets the alarm.
+//! The handler of the object's alarm, which does everything that is due.
 
 use futures::TryFutureExt;
 

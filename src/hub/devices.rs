@@ -3,8 +3,6 @@
 //! The object writes a revocation to D1 and to its own storage, then closes the device's sockets. A worker caches valid tokens for ten
 //! seconds and may forward a revoked token in this time. So the object checks its own storage for each new socket.
 
-use futures::future::BoxFuture;
-
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, VerifiedToken, is_device_token};
 use crate::hub::Hub;
@@ -203,8 +201,7 @@ impl Hub {
         Ok(())
     }
 
-    /// `POST /api/namespaces/revoke`: revokes the tokens, the devices and the JWTs of the namespace. Returns the generation of its new
-    /// tokens. Clients with the shared secret reconnect.
+    /// `POST /api/namespaces/revoke`: revokes all tokens, devices and JWTs; other clients reconnect. Returns the new generation.
     pub async fn revoke_namespace(&self) -> Result<u32, Error> {
         let namespace = &self.config.namespace;
         let generation = self.load_generation().await? + 1;
@@ -216,36 +213,34 @@ impl Hub {
 
     /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all, also if the
     /// outcome is unknown. The batch also deletes the codes that the revoked client may have created, and all approved requests.
-    fn revoke<'a>(
-        &'a self,
+    async fn revoke(
+        &self,
         mut statements: Vec<Statement>,
         key: String,
         value: u64,
-        device: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            statements.push(devices::delete_pairings(&self.config.namespace, device));
-            // Stored before the commit, so that requests and sockets that begin during the commit are refused.
-            let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
-            self.rt.kv_put(&key, &value);
-            self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
-            let pending_key = format!("{REVOKING}{}", device.unwrap_or_default());
-            self.rt.kv_put(&pending_key, "");
-            let result = self.change_subscriptions(statements).await;
-            if result.as_ref().map_or_else(DbError::is_outcome_unknown, |()| true) {
-                self.end_revocation(&pending_key);
-                return Ok(result?);
+        device: Option<&str>,
+    ) -> Result<(), Error> {
+        statements.push(devices::delete_pairings(&self.config.namespace, device));
+        // Stored before the commit, so that requests and sockets that begin during the commit are refused.
+        let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
+        self.rt.kv_put(&key, &value);
+        self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
+        let pending_key = format!("{REVOKING}{}", device.unwrap_or_default());
+        self.rt.kv_put(&pending_key, "");
+        let result = self.change_subscriptions(statements).await;
+        if result.as_ref().map_or_else(DbError::is_outcome_unknown, |()| true) {
+            self.end_revocation(&pending_key);
+            return Ok(result?);
+        }
+        self.rt.kv_delete(&pending_key);
+        // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
+        if self.rt.kv_get(&key) == Some(value) {
+            match earlier {
+                Some(earlier) => self.rt.kv_put(&key, &earlier),
+                None => self.rt.kv_delete(&key),
             }
-            self.rt.kv_delete(&pending_key);
-            // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
-            if self.rt.kv_get(&key) == Some(value) {
-                match earlier {
-                    Some(earlier) => self.rt.kv_put(&key, &earlier),
-                    None => self.rt.kv_delete(&key),
-                }
-            }
-            Ok(result?)
-        })
+        }
+        Ok(result?)
     }
 
     pub(in crate::hub) fn end_revocation(&self, pending_key: &str) {

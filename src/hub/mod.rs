@@ -82,8 +82,7 @@ type FencedDb = Arc<Retrying<Fenced>>;
 struct Places {
     databases: Arc<Databases>,
     placed: Arc<Placed>,
-    /// All databases in the order of their numbers, for a move and a deletion. The database of the namespace must not be used from this
-    /// list, because it has the same fence as [`Hub::db`].
+    /// All databases by number, for a move and a deletion. Not for the namespace's own database, which has the same fence as [`Hub::db`].
     fenced_by_number: Vec<FencedDb>,
 }
 
@@ -155,8 +154,8 @@ impl Hub {
         self.memory.budget.reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
-    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS). Must not be called while a lock is held: a
-    /// task that frees memory may need the lock.
+    /// Waits for memory up to [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS). Must not be called while a lock is held: a task
+    /// that frees memory may need the lock.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
         Box::pin(async move { Ok(self.memory.reserve(bytes, self.memory.deadline()).await?) })
     }

@@ -80,8 +80,7 @@ impl Hub {
         hub.turn().restore_event_stream();
         // A crash may have interrupted revocations.
         hub.rt.kv_list(REVOKING).iter().for_each(|(key, _)| hub.end_revocation(key));
-        // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
-        // second call would cost another write.
+        // In a task: the handler of an alarm that woke the object sets the next alarm, and a second call would cost another write.
         hub.spawn(|hub| async move { hub.turn().set_next_alarm() });
         hub
     }

@@ -204,8 +204,7 @@ impl Hub {
         self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
     }
 
-    /// Opens a CLI's socket. `credential` belongs to the token in the upgrade request. On a bridged socket, the worker has already sent
-    /// the open packet.
+    /// Opens a CLI's socket. `credential` is that of the upgrade request. The worker has already sent the open packet to a bridged socket.
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade, credential: Option<&Credential>) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {

@@ -1,5 +1,4 @@
-//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. A rejected
-//! event never closes the socket.
+//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). A rejected event never closes the socket.
 
 use serde_json::value::RawValue;
 

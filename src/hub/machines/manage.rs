@@ -1,6 +1,5 @@
-//! Loading, registering and changing machines: their versioned fields (metadata and runner state), and whether they are online. When a
-//! machine is needed, all machines of the namespace are loaded. An update names the version that it is based on (optimistic
-//! concurrency), and increments it. `machine-alive` (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
+//! Loading, registering and changing machines. When one is needed, all machines of the namespace are loaded. `machine-alive`
+//! (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
 
 use futures::channel::oneshot::{self, Receiver};
 use futures::future::BoxFuture;
@@ -50,8 +49,7 @@ impl Hub {
         })
     }
 
-    /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whether machine `id` belongs to the
-    /// namespace, unless this machine is cached.
+    /// Loads the machines unless they are cached. In the same batch, reads whether machine `id` is of the namespace unless it is cached.
     fn read_machines<'a>(&'a self, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
         Box::pin(async move {
             let namespace = &self.config.namespace;
@@ -123,9 +121,8 @@ impl Hub {
         let mut is_looked_up = false;
         loop {
             let loaded = if is_looked_up { self.load_machine(id).await } else { self.load_machines().await };
-            match loaded {
-                Ok(()) | Err(Error::NotFound(_)) => {}
-                Err(error) => return Err(error),
+            if !matches!(loaded, Err(Error::NotFound(_))) {
+                loaded?;
             }
             let is_unsettled = {
                 let turn = self.turn();
@@ -174,7 +171,12 @@ impl Hub {
             turn.ensure_write_queue_has_room(value.text().len())?;
             let (stored, version) = turn.cache.machine(id)?.field(*field);
             if version == update.expected_version {
-                turn.apply_machine_update(update, version + 1)?;
+                let (version, value) = (version + 1, Some(value.clone()).filter(|value| !value.is_null()));
+                turn.set_machine_fields(id, [(*field, version, value.clone())])?;
+                let value = TextParts::queued_value(*field, value);
+                let owner = Owner::Machine((*id).to_owned());
+                turn.queue_update(owner, Some(update.from), *field, version, value.clone());
+                turn.reply_on_commit(update.reply(true, version, value));
                 None
             } else if let Some(large) = stored.large() {
                 Some((large.clone(), version))
@@ -291,17 +293,6 @@ impl Turn<'_> {
         });
         let changed: Vec<_> = changed.collect();
         self.set_machine_fields(id, changed)
-    }
-
-    /// Sets a field, and queues the write, the event, the update for the other CLIs, and the reply.
-    fn apply_machine_update(&mut self, update: &VersionedUpdate<'_>, version: u64) -> Result<(), Error> {
-        let VersionedUpdate { id, field, .. } = *update;
-        let value = Some(update.value.clone()).filter(|value| !value.is_null());
-        self.set_machine_fields(id, [(field, version, value.clone())])?;
-        let value = TextParts::queued_value(field, value);
-        self.queue_update(Owner::Machine(id.to_owned()), Some(update.from), field, version, value.clone());
-        self.state.reply_on_commit(update.reply(true, version, value));
-        Ok(())
     }
 
     /// Sets fields to values with these versions. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above

@@ -137,8 +137,7 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
     }
 }
 
-/// Parses an object from path to boolean, which may be the value of the field `exists`. Returns the object as JSON text; `None` for
-/// another format or a failure.
+/// Parses an object from path to boolean, which may be in the field `exists`. `None` for another format or a failure.
 fn parse_paths(text: &str) -> Option<String> {
     let object = JsonObject::parse(text)?;
     let nested = object.get("exists").filter(|value| value.get().starts_with('{'));

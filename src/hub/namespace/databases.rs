@@ -78,8 +78,7 @@ fn contains_number(list: &str, number: DatabaseNumber) -> bool {
 }
 
 impl Hub {
-    /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
-    /// token, so that unauthenticated clients use no storage.
+    /// Stores the namespace's name for alarms and frames, which lack it. Only after a valid token: other clients must use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
             self.rt.kv_put(NAMESPACE, self.config.namespace.as_str());
@@ -173,8 +172,7 @@ impl Hub {
         let known = places.placed.number().await?;
         let is_closed = closed_for.is_some();
         match places::find(&self.access, &self.config.namespace).await? {
-            // The switch was interrupted after the row of `namespace_places` had changed. The row decides, even if this request names
-            // another database.
+            // The switch was interrupted after the row had changed. The row decides, even if this request names another database.
             Some(current) if is_closed && (current != known || current == number) => {
                 self.open_in(places, current).await
             }
@@ -305,8 +303,7 @@ async fn refuse_foreign_machine(copy: &Copy<'_>) -> Result<(), Error> {
     copy.find_foreign_machine().await?.map_or(Ok(()), |machine| Err(foreign_id("machine", &machine)))
 }
 
-/// Returns the error for an id that another namespace has in the target database. After an import under another name, two namespaces
-/// have sessions with the same ids.
+/// Returns the error for an id of another namespace in the target database: both may come from one export.
 fn foreign_id(kind: &str, id: &str) -> Error {
     Error::field("to", format!("Another namespace has a {kind} with the id `{id}` in this database."))
 }

@@ -17,8 +17,7 @@ use crate::store::fence::is_fence_refusal;
 use crate::store::namespace_rows::{self, RowKey, TABLES, from_json, to_json};
 use crate::store::{Database, DbError, Value, places, query, removals};
 
-/// A page of an export ends after this many bytes. Its last rows may have 6 MB more: JSON escapes a character as two, and a row has up
-/// to 3 MB.
+/// A page of an export ends after this many bytes. Its last rows may have 6 MB more: a row has up to 3 MB, which escapes may double.
 const PAGE_BYTES: usize = 2_000_000;
 /// A page of an export ends after this many queries.
 const PAGE_QUERIES: usize = 30;

@@ -179,8 +179,7 @@ impl State {
         Ok(result)
     }
 
-    /// Publishes fields of a session without a write. The event follows the changes queued so far, because it may contain counters
-    /// whose write is queued.
+    /// Publishes fields of a session without a write, after the queued changes: the fields may contain counters whose write is queued.
     pub fn publish_session(
         &mut self,
         id: &str,

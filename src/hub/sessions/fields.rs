@@ -24,9 +24,8 @@ use crate::model::text_parts::TextParts;
 const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 
 impl Turn<'_> {
-    /// Sets the metadata, which may be null, and queues the update for the session's CLIs. `from` is the CLI that made the change, which
-    /// gets a reply instead of the update. Applies the lifecycle state in the metadata: a session that has failed waits to be seen, and
-    /// an archived session has ended. Returns the new version.
+    /// Sets the metadata, which may be null. Queues the update for the session's CLIs; `from`, the CLI that made the change, gets a reply
+    /// instead. A session that has failed waits to be seen, and an archived one has ended. Returns the new version.
     pub fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let stored = Some(value.clone()).filter(|value| !value.is_null());

@@ -11,7 +11,6 @@ use crate::hub::core::config::Config;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
-use crate::hub::sessions::load;
 use crate::hub::sessions::presence::EndCause;
 use crate::limits::{KILL_TIMEOUT_MS, MAX_KEYWORD_BYTES};
 use crate::model::json::{Json, JsonObject};
@@ -78,13 +77,17 @@ impl Hub {
         let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| Json::object(&[])).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
-            .with_field(id, load::metadata, |turn, metadata| {
-                let reason = reason.unwrap_or("Archived by user");
-                let metadata = with_archived_fields(metadata.as_ref(), reason, self.rt.now());
-                turn.set_metadata(id, metadata, None)?;
-                turn.clear_reactivation(id);
-                turn.deactivate_if_archived(id)
-            })
+            .with_field(
+                id,
+                |session| &session.metadata,
+                |turn, metadata| {
+                    let reason = reason.unwrap_or("Archived by user");
+                    let metadata = with_archived_fields(metadata.as_ref(), reason, self.rt.now());
+                    turn.set_metadata(id, metadata, None)?;
+                    turn.clear_reactivation(id);
+                    turn.deactivate_if_archived(id)
+                },
+            )
             .await?;
         if was_active_again {
             self.end_session(id, EndCause::Archived).await?;

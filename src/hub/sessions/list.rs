@@ -24,8 +24,7 @@ pub enum Page<'a> {
 }
 
 impl Hub {
-    /// Returns a page as JSON, after all writes queued so far are durable. While the database is stalled, the page has the last committed
-    /// states. Reads from the database what memory lacks.
+    /// Returns a page as JSON after all writes queued so far are durable, or of the last committed states if the database is stalled.
     pub async fn read_page(&self, page: Page<'_>) -> Result<String, Error> {
         let requested_at = self.rt.now();
         let deadline = requested_at + MEMORY_TIMEOUT_MS;

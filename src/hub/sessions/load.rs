@@ -59,10 +59,6 @@ impl RelatedRows {
     }
 }
 
-pub(in crate::hub) fn metadata(session: &Session) -> &InlineOrLarge {
-    &session.metadata
-}
-
 /// Returns the agent state without completed requests; null if no request is pending, so that a large state is not read in vain.
 pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
     match agent_state::count_pending(session.agent_state.json()) {
@@ -97,41 +93,35 @@ impl Hub {
     }
 
     /// Loads a session like [`load_session_with`](Self::load_session_with), without waiting for a merge.
-    pub fn load_session_during_merge<'a>(
-        &'a self,
-        id: &'a str,
-        related: RelatedRows,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            loop {
-                if self.turn().cache.touch(id) {
-                    return Ok(());
-                }
-                let ticket = self.begin_read().await?;
-                let namespace = &self.config.namespace;
-                let mut statements = Vec::from(store::select_by_id(namespace, id));
-                statements.extend(related.select(namespace, id));
-                let read = async move {
-                    match related {
-                        RelatedRows::None => self.look_up(statements).await,
-                        // In a batch of its own: with other lookups, 1.5 MB of local ids or 10 MB of requests could be too large.
-                        _ => self.db.batch(&mut statements).await,
-                    }
-                };
-                let mut results = self.read_beside_log(Box::pin(read)).await?.into_iter();
-                let found = store::read_found(namespace, &mut results)?;
-                let mut turn = self.turn();
-                let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
-                return match found {
-                    Found::InNamespace(session) => {
-                        turn.insert_loaded(&read, session);
-                        insert_related_rows(&mut turn, read, id, related, results)
-                    }
-                    Found::Foreign => Err(Error::Forbidden(Kind::Session)),
-                    Found::Missing => Err(Error::NotFound(Kind::Session)),
-                };
+    pub async fn load_session_during_merge(&self, id: &str, related: RelatedRows) -> Result<(), Error> {
+        loop {
+            if self.turn().cache.touch(id) {
+                return Ok(());
             }
-        })
+            let ticket = self.begin_read().await?;
+            let namespace = &self.config.namespace;
+            let mut statements = Vec::from(store::select_by_id(namespace, id));
+            statements.extend(related.select(namespace, id));
+            let read = async move {
+                match related {
+                    RelatedRows::None => self.look_up(statements).await,
+                    // In a batch of its own: with other lookups, 1.5 MB of local ids or 10 MB of requests could be too large.
+                    _ => self.db.batch(&mut statements).await,
+                }
+            };
+            let mut results = self.read_beside_log(Box::pin(read)).await?.into_iter();
+            let found = store::read_found(namespace, &mut results)?;
+            let mut turn = self.turn();
+            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
+            return match found {
+                Found::InNamespace(session) => {
+                    turn.insert_loaded(&read, session);
+                    insert_related_rows(&mut turn, read, id, related, results)
+                }
+                Found::Foreign => Err(Error::Forbidden(Kind::Session)),
+                Found::Missing => Err(Error::NotFound(Kind::Session)),
+            };
+        }
     }
 
     /// Loads the session with a tag, and waits while a merge locks the session. If no session has the tag, reads the tags of the
@@ -183,8 +173,7 @@ impl Hub {
         }
     }
 
-    /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
-    /// written before the hub supported todos.
+    /// Searches the messages of a session without todos, once while it is cached: a list may be older than the hub's support of todos.
     async fn search_todos_once(&self, id: &str) -> Result<(), Error> {
         let needs_search =
             self.turn().cache.entry(id).is_some_and(|entry| {

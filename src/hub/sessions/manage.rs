@@ -10,7 +10,6 @@ use crate::hub::core::error::{Error, check_field, check_size};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{RETENTION, SWEEP};
 use crate::hub::sessions::fields::split_agent_state;
-use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
@@ -71,17 +70,21 @@ impl Hub {
 
     /// Renames a session. Returns the new version of its metadata.
     pub async fn rename(&self, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        let renamed = self.with_field(id, load::metadata, |turn, metadata| {
-            turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
-            let entry = turn.cache.require_entry(id)?;
-            let found = entry.session.metadata_version;
-            if let Some(expected) = expected.filter(|expected| *expected != found) {
-                return Err(Error::VersionConflict { expected, found });
-            }
-            let metadata = with_name(metadata.as_ref(), name);
-            check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
-            turn.set_metadata(id, metadata, None)
-        });
+        let renamed = self.with_field(
+            id,
+            |session| &session.metadata,
+            |turn, metadata| {
+                turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
+                let entry = turn.cache.require_entry(id)?;
+                let found = entry.session.metadata_version;
+                if let Some(expected) = expected.filter(|expected| *expected != found) {
+                    return Err(Error::VersionConflict { expected, found });
+                }
+                let metadata = with_name(metadata.as_ref(), name);
+                check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
+                turn.set_metadata(id, metadata, None)
+            },
+        );
         let version = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
         self.flush().await.map_err(to_rename_error)?;

@@ -42,13 +42,9 @@ impl Hub {
         // Memory for large metadata. Reserved before the merge locks the write queue: a task that frees memory may wait for the write
         // queue, so waiting for memory under the lock could deadlock.
         let memory = self.wait_for_memory(bytes).await?;
-        for id in [old, new] {
-            self.turn().in_flight.lock(id);
-        }
+        [old, new].iter().for_each(|id| self.turn().in_flight.lock(id));
         let merged = self.merge_locked(old, new, memory).await;
-        for id in [old, new] {
-            self.turn().in_flight.unlock(id);
-        }
+        [old, new].iter().for_each(|id| self.turn().in_flight.unlock(id));
         self.start_commit();
         self.start_delivery(new);
         merged
@@ -57,10 +53,9 @@ impl Hub {
     async fn merge_locked(&self, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
             match self.load_session_during_merge(old, RelatedRows::None).await {
-                Ok(()) => {}
                 // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
-                Err(error) => return Err(error),
+                loaded => loaded?,
             }
             self.load_session_during_merge(new, RelatedRows::None).await?;
             self.lock_write_queue().await;

@@ -8,7 +8,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load::{self, state_if_pending};
+use crate::hub::sessions::load::state_if_pending;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
 use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
@@ -30,8 +30,7 @@ pub(in crate::hub) enum EndCause {
 }
 
 impl Hub {
-    /// Handles `session-alive`, which arrived at `at`. Writes and publishes a change of the presence. Publishes an unchanged presence
-    /// again every [`PRESENCE_INTERVAL_MS`], as a reminder.
+    /// Handles `session-alive`, which arrived at `at`. An unchanged presence is published every [`PRESENCE_INTERVAL_MS`], as a reminder.
     pub async fn on_session_alive(&self, alive: &SessionAlive, from: ConnId, at: u64) -> Result<AckTiming, Error> {
         self.turn().restart_deadline_on_arrival(Owner::Session(alive.sid.clone()), from, at);
         self.load_session(&alive.sid).await?;
@@ -53,7 +52,8 @@ impl Hub {
         if !may_reopen(&self.turn()) {
             return Ok(None);
         }
-        self.with_field(id, load::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
+        self.with_field(id, |session| &session.metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn))))
+            .await
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.

@@ -1,5 +1,4 @@
-//! The quotas of a namespace: what is refused beyond them, and counting the bytes of its messages. Deleting, answering, reading and
-//! renaming are never refused.
+//! The quotas of a namespace, and counting the bytes of its messages. Deleting, answering, reading and renaming are never refused.
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -21,8 +20,7 @@ impl Hub {
         Ok(self.turn().stored_bytes.get().unwrap_or(0))
     }
 
-    /// Counts the bytes of all messages, unless the bytes are known. If many messages were never counted, returns after the first batch
-    /// of messages, and counts the other messages in a task.
+    /// Counts the bytes of all messages, unless they are known. If many were never counted, returns after the first batch.
     pub(in crate::hub) async fn count_stored_bytes(&self) -> Result<(), Error> {
         let (counted, is_first) = {
             let mut turn = self.turn();

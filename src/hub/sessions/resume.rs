@@ -1,6 +1,5 @@
-//! Resuming a session: a machine starts the session's agent again, and the agent continues the conversation. If the CLI connects
-//! under another session id, the two sessions are [merged](crate::hub::sessions::merge). Forking a session: a machine starts another
-//! session with the history up to a message.
+//! Resuming a session: a machine starts the session's agent again. If its CLI connects under another session id, the two sessions are
+//! [merged](crate::hub::sessions::merge). Forking a session: a machine starts another session with the history up to a message.
 
 use futures::channel::oneshot;
 use serde::{Deserialize, Serialize};

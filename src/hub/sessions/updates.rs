@@ -60,8 +60,7 @@ impl Hub {
         .await
     }
 
-    /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the version and text.
-    /// Replies to other updates with the current value.
+    /// Applies an update of `bytes`, or replies with the current value if the update is based on another. `apply` returns version and text.
     async fn update_field(
         &self,
         update: &VersionedUpdate<'_>,
@@ -92,8 +91,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Replies to an update that is based on another version. `current` is the complete current value. Returns false, and does nothing,
-    /// if the completed requests were evicted from memory.
+    /// Replies with the whole `current` value. Returns false, and does nothing, if the completed requests were evicted from memory.
     fn try_reply_with_current_value(
         &mut self,
         update: &VersionedUpdate<'_>,

@@ -1,6 +1,5 @@
-//! Uploads of files from web clients to a session's CLI (PROTOCOL-WEB.md "Uploads"): in chunks (PROTOCOL-CLI.md "Uploads in
-//! chunks"), or in one frame if the CLI does not accept chunks. The content stays outside of wasm memory ([`UploadBody`]): the hub
-//! builds only the frames around it.
+//! Uploads of files to a session's CLI (PROTOCOL-WEB.md "Uploads"): in chunks, or in one frame if the CLI does not accept chunks.
+//! The content stays outside of wasm memory ([`UploadBody`]): the hub builds only the frames around it.
 
 use futures::channel::oneshot;
 use futures::future::{Either, select, try_join};
@@ -214,9 +213,8 @@ struct ChunkedUpload<'a> {
 }
 
 impl ChunkedUpload<'_> {
-    /// Sends the buffered content and the rest of the body, one chunk at a time. While the CLI processes a chunk, the hub reads
-    /// the next one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a
-    /// chunk that the CLI refused, as JSON text.
+    /// Sends the buffered content and the rest of the body in chunks. While the CLI processes a chunk, the hub reads the next one. `fields`
+    /// is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a chunk that it refused.
     async fn send(mut self, body: &dyn UploadBody, mut fields: Option<UploadFields>) -> Result<String, Error> {
         let mut offset = 0;
         loop {

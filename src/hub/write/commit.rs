@@ -68,8 +68,7 @@ impl Hub {
         Ok(ticket)
     }
 
-    /// Waits until all writes queued so far are durable, or the database is stalled. If it is stalled, reads use the
-    /// [before-images](BeforeImages) of the write queue.
+    /// Waits until all writes queued so far are durable, or the database is stalled: then reads use the [before-images](BeforeImages).
     pub(in crate::hub) async fn flush_unless_stalled(&self) -> Result<(), Error> {
         let mut flush = self.flush();
         loop {
@@ -164,8 +163,7 @@ impl Hub {
         }
     }
 
-    /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
-    /// the numbers of the events.
+    /// Writes the parts of large values, then the batch with its event log and the lookup. Returns the numbers of the events.
     async fn write_batch(
         &self,
         batch: &mut Batch<Effect, BeforeImages>,
@@ -321,8 +319,7 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Returns the local ids to look up with a batch: the ids of the waiting messages, and of the queued messages that the same
-    /// CLIs have sent since.
+    /// Returns the local ids to look up with a batch: of the waiting messages, and of the messages that wait behind them.
     pub fn take_local_id_lookup(&mut self) -> LocalIdLookup {
         let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
         for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {

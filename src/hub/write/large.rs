@@ -96,9 +96,8 @@ impl Hub {
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Returns a session or machine as JSON text with its large values, after its changes are durable. While the database is stalled,
-    /// returns the committed state. `load` loads it, and `current` finds it in memory. `split` returns `None` if a part of it is not in
-    /// memory. Fails if its creation is not durable.
+    /// Returns a session or machine as JSON text after its changes are durable; while the database is stalled, its committed state.
+    /// `split` returns `None` if a part of the state is not in memory. Fails if the creation is not durable.
     pub(in crate::hub) async fn serialize<'a, T>(
         &self,
         (kind, id): (Kind, &str),
@@ -186,8 +185,7 @@ pub(in crate::hub) fn machine_segments(m: &Machine) -> Option<Vec<Segment>> {
     Some(split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)]))
 }
 
-/// Serializes an object, and splits the text at its large members. `fields` has the name and the value of each field, and a text that
-/// replaces the closing brace of the value.
+/// Serializes an object, split at its large `fields`: name, value, and a text that replaces the closing brace of the value.
 fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
     if fields.iter().all(|(_, field, _)| field.large().is_none()) {
