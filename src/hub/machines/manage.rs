@@ -161,21 +161,21 @@ impl Hub {
 
     /// Updates the metadata or the runner state of a machine for a CLI.
     pub async fn update_machine(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
-        let VersionedUpdate { id, field, value, .. } = update;
-        let is_valid = *field != VersionedField::MachineMetadata || value.is_object();
+        let VersionedUpdate { id, field, ref value, .. } = *update;
+        let is_valid = field != VersionedField::MachineMetadata || value.is_object();
         check_field(is_valid, "metadata", format_args!("be an object"))?;
         check_size(field.name(), value, MAX_CONTENT_BYTES)?;
         self.load_machine(id).await?;
         let large = {
             let mut turn = self.turn();
             turn.ensure_write_queue_has_room(value.text().len())?;
-            let (stored, version) = turn.cache.machine(id)?.field(*field);
+            let (stored, version) = turn.cache.machine(id)?.field(field);
             if version == update.expected_version {
                 let (version, value) = (version + 1, Some(value.clone()).filter(|value| !value.is_null()));
-                turn.set_machine_fields(id, [(*field, version, value.clone())])?;
-                let value = TextParts::queued_value(*field, value);
-                let owner = Owner::Machine((*id).to_owned());
-                turn.queue_update(owner, Some(update.from), *field, version, value.clone());
+                turn.set_machine_fields(id, [(field, version, value.clone())])?;
+                let value = TextParts::queued_value(field, value);
+                let owner = Owner::Machine(id.to_owned());
+                turn.queue_update(owner, Some(update.from), field, version, value.clone());
                 turn.reply_on_commit(update.reply(true, version, value));
                 None
             } else if let Some(large) = stored.large() {
