@@ -65,9 +65,7 @@ impl Turn<'_> {
                 self.broadcast(number, &event.body, |subscription| subscription.receives(&event.audience));
             }
             Action::Gap(number) => self.send_gap_notice(number, None),
-            Action::Read => {
-                self.hub.spawn(Hub::publish_missed_events_with_retries);
-            }
+            Action::Read => self.hub.spawn(Hub::publish_missed_events_with_retries),
         }
     }
 

@@ -55,7 +55,6 @@ const CLOSED_BY_CLIENT: Close = (1000, "");
 pub const PARSE_ERROR: Close = (1002, "parse error");
 pub const BINARY_UNSUPPORTED: Close = (1003, "Binary data is not supported: send it as base64 text");
 
-/// Returns the close code and reason after a packet that can't be decoded.
 pub fn close_reason(error: &DecodeError) -> Close {
     if *error == DecodeError::BinaryUnsupported { BINARY_UNSUPPORTED } else { PARSE_ERROR }
 }

@@ -9,7 +9,6 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::inbound::replies::{Refusal, Sender, subject_of};
 use crate::hub::sessions::messages::Draft;
-use crate::hub::turn::Turn;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::event::DeltaEvent;
@@ -54,7 +53,7 @@ impl Hub {
         let event = match decode(name, translated_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
-                self.turn().log_unknown_event(&name);
+                self.log_unknown_event(&name);
                 if let Some(ack) = ack {
                     self.turn().send_frame(conn, &ack_frame(NAMESPACE, ack, &[]));
                 }
@@ -121,8 +120,7 @@ impl Hub {
         self.check_room_for_copy(message.payload_bytes())?;
         let content = message.content();
         let draft = Draft::new(message.sid, message.local_id, content);
-        let draft = Draft { from: Some(from.conn), ack: from.ack, ..draft };
-        self.append_message(draft).await.map(|_| ())
+        self.append_message(Draft { from: Some(from.conn), ack: from.ack, ..draft }).await.map(drop)
     }
 
     /// Sends a delta to the web clients that receive the session's messages, or drops it.
@@ -204,14 +202,12 @@ impl Hub {
             }
         }
     }
-}
 
-impl Turn<'_> {
     /// Logs an event that the protocol does not define, the first of each name. CLIs of other versions may send such events.
-    fn log_unknown_event(&mut self, name: &str) {
-        let (name, logged) = (truncate(name, MAX_ECHO_CHARS), &mut self.state.unknown_events);
+    fn log_unknown_event(&self, name: &str) {
+        let (name, logged) = (truncate(name, MAX_ECHO_CHARS), &mut self.turn().unknown_events);
         if logged.len() < MAX_UNKNOWN_EVENTS && !logged.contains(name.as_ref()) {
-            self.hub.telemetry.log(LogLine::new(Level::Debug, "unknown-event").text("name", &name));
+            self.telemetry.log(LogLine::new(Level::Debug, "unknown-event").text("name", &name));
             logged.insert(name.into_owned());
         }
     }

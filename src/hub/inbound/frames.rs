@@ -95,7 +95,6 @@ impl Hub {
         }
     }
 
-    /// Handles a text frame after [`admit_frame`](Self::admit_frame).
     pub async fn on_admitted_text(&self, conn: ConnId, admitted: AdmittedFrame, frame: String) {
         if !admitted.is_first && self.on_answer(conn, &frame) {
             return;

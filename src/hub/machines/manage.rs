@@ -32,7 +32,6 @@ const MAX_MACHINE_ID_BYTES: usize = 255;
 const SMALL_VALUE_BYTES: usize = 4_000;
 
 impl Hub {
-    /// Loads the machines of the namespace, unless they are cached.
     pub(in crate::hub) async fn load_machines(&self) -> Result<(), Error> {
         self.read_machines(None).await.map(drop)
     }
@@ -159,7 +158,6 @@ impl Hub {
         self.flush().await
     }
 
-    /// Updates the metadata or the runner state of a machine for a CLI.
     pub async fn update_machine(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, field, ref value, .. } = *update;
         let is_valid = field != VersionedField::MachineMetadata || value.is_object();

@@ -67,7 +67,7 @@ impl Turn<'_> {
     pub fn set_agent_state(&mut self, id: &str, parts: AgentState, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let changed = self.state.add_completed_requests(id, parts.completed, now);
-        let joined = (!is_large_state(parts.without_completed.as_ref()))
+        let joined = (!parts.without_completed.as_ref().is_some_and(is_large_state))
             .then(|| agent_state::join(parts.without_completed.as_ref(), as_entries(&changed)));
         let text = match joined.clone() {
             Some(joined) => TextParts::value(joined),
@@ -164,8 +164,7 @@ impl State {
 /// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
-    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(Some(state)))
-    else {
+    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(state)) else {
         return Ok(received);
     };
     check_size("agentState", without_completed, MAX_CONTENT_BYTES)?;
@@ -187,7 +186,7 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
     without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> TextParts {
-    match without_completed.filter(|state| is_large_state(Some(state))) {
+    match without_completed.filter(|state| is_large_state(state)) {
         Some(without_completed) => match agent_state::completed_to_json(completed) {
             Some(completed) => {
                 TextParts::queued_object_with(without_completed.clone(), agent_state::COMPLETED_REQUESTS, &completed)
@@ -198,8 +197,8 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
     }
 }
 
-pub(in crate::hub) fn is_large_state(without_completed: Option<&Json>) -> bool {
-    without_completed.is_some_and(|without_completed| VersionedField::AgentState.is_large(without_completed))
+pub(in crate::hub) fn is_large_state(without_completed: &Json) -> bool {
+    VersionedField::AgentState.is_large(without_completed)
 }
 
 fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {

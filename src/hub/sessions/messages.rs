@@ -26,7 +26,6 @@ use crate::wire::socketio::AckId;
 /// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
 const MAX_LOOKUPS: u32 = 3;
 
-/// A message to add.
 pub struct Draft {
     pub session: String,
     /// The sender's idempotency key: a message whose key is known is not stored again.

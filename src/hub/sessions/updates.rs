@@ -47,7 +47,7 @@ impl Hub {
         let VersionedUpdate { id, value, .. } = update;
         let received = split_agent_state(value)?;
         // A state that is not large is returned as the CLI sent it.
-        let text = match is_large_state(received.without_completed.as_ref()) {
+        let text = match received.without_completed.as_ref().is_some_and(is_large_state) {
             true => agent_state_to_text(received.without_completed.as_ref(), received_entries(&received)),
             false => TextParts::value(Some(value.clone())),
         };
