@@ -17,7 +17,7 @@ const USES: &str = "
     auth              -> model
     http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
     hub               -> hub::core hub::core::error hub::core::ports limits memory_budget model store
-    hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
+    hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
     hub::core::events -> hub::core::peers limits model store

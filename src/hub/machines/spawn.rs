@@ -94,8 +94,7 @@ impl Hub {
             Json::of(&SpawnParams { agent, model, ..params.clone() })
         };
         let owner = Owner::Machine(machine.to_owned());
-        let result = self.call_in_dialect(&owner, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
-        Ok(parse_spawn_result(&result.await?))
+        Ok(parse_spawn_result(&self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await?))
     }
 
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.

@@ -270,18 +270,6 @@ impl Hub {
             self.close_for(ClosedFor::Deletion);
             return Ok(Some(removals::count_sessions(&self.db, &self.config.namespace).await?));
         }
-        if let Some(sessions) = self.delete_for_a_while().await? {
-            return Ok(Some(sessions));
-        }
-        let mut turn = self.turn();
-        self.rt.kv_list("").iter().for_each(|(key, _)| self.rt.kv_delete(key));
-        turn.is_namespace_stored = false;
-        turn.must_restart = true;
-        Ok(None)
-    }
-
-    /// Deletes rows for about [`STEP_MS`]. Returns the number of sessions that remain; `None` when no row remains.
-    async fn delete_for_a_while(&self) -> Result<Option<u64>, DbError> {
         let (namespace, ends_at) = (&self.config.namespace, self.rt.now() + STEP_MS);
         for db in self.all_used_databases().await? {
             if let Some(sessions) = self.delete_rows(db, ends_at).await? {
@@ -299,6 +287,10 @@ impl Hub {
             places::forget(&self.access, namespace).await?;
             removals::delete_fence(&self.access, &places::access_key(namespace)).await?;
         }
+        let mut turn = self.turn();
+        self.rt.kv_list("").iter().for_each(|(key, _)| self.rt.kv_delete(key));
+        turn.is_namespace_stored = false;
+        turn.must_restart = true;
         Ok(None)
     }
 }

@@ -12,7 +12,7 @@ use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::sessions::presence::EndCause;
-use crate::limits::{KILL_TIMEOUT_MS, MAX_KEYWORD_BYTES};
+use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
 use crate::model::keyword::{UnknownKeyword, join_names};
 use crate::model::method::Method;
@@ -74,7 +74,7 @@ impl Hub {
         self.load_session(id).await?;
         // A session is archived even if its CLI does not answer.
         let owner = Owner::Session(id.to_owned());
-        let kill = self.call_in_dialect(&owner, Method::KillSession, KILL_TIMEOUT_MS, &|_| Json::object(&[])).await;
+        let kill = self.call(&owner, Method::KillSession, &Json::object(&[])).await;
         self.end_session(id, EndCause::Archived).await?;
         let was_active_again = self
             .with_field(

@@ -82,12 +82,9 @@ impl Hub {
         Box::pin(async move {
             loop {
                 self.load_session_during_merge(id, related).await?;
-                let unlocked = self.turn().in_flight.wait_for_unlock(id);
-                match unlocked {
-                    // A merge may have deleted the session, so the session is loaded again.
-                    Some(unlocked) => drop(unlocked.await),
-                    None => return Ok(()),
-                }
+                let Some(unlocked) = self.turn().in_flight.wait_for_unlock(id) else { return Ok(()) };
+                // A merge may have deleted the session, so the session is loaded again.
+                let _ = unlocked.await;
             }
         })
     }
@@ -130,11 +127,8 @@ impl Hub {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let unlocked = self.turn().in_flight.wait_for_unlock(&id);
-                match unlocked {
-                    Some(unlocked) => drop(unlocked.await),
-                    None => return Ok(()),
-                }
+                let Some(unlocked) = self.turn().in_flight.wait_for_unlock(&id) else { return Ok(()) };
+                let _ = unlocked.await;
                 continue;
             }
             let may_exist = self.turn().cache.tags().is_none_or(|tags| tags.may_contain(tag));

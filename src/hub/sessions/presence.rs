@@ -32,28 +32,25 @@ pub(in crate::hub) enum EndCause {
 impl Hub {
     /// Handles `session-alive`, which arrived at `at`. An unchanged presence is published every [`PRESENCE_INTERVAL_MS`], as a reminder.
     pub async fn on_session_alive(&self, alive: &SessionAlive, from: ConnId, at: u64) -> Result<AckTiming, Error> {
-        self.turn().restart_deadline_on_arrival(Owner::Session(alive.sid.clone()), from, at);
-        self.load_session(&alive.sid).await?;
-        let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
-        let ack_timing = self.turn().apply_alive(alive, (from, at), archived_metadata)?;
-        self.start_commit();
-        self.start_delivery(&alive.sid);
-        Ok(ack_timing)
-    }
-
-    /// Returns the metadata of an archived session if a keep-alive may reopen the session, because the session is being resumed.
-    /// Otherwise a keep-alive must not reopen the session: it may come from a CLI that has archived the session and is about to end.
-    async fn metadata_to_reopen(&self, id: &str) -> Result<Option<Json>, Error> {
+        let id = &alive.sid;
+        self.turn().restart_deadline_on_arrival(Owner::Session(id.clone()), from, at);
+        self.load_session(id).await?;
+        // A keep-alive reopens an archived session only if the session is being resumed. Other keep-alives may come from a CLI that has
+        // archived the session and is about to end.
         let may_reopen = |state: &State| {
             let entry = state.cache.entry(id);
             entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
                 && state.in_flight.expects_reactivation(id, self.rt.now())
         };
-        if !may_reopen(&self.turn()) {
-            return Ok(None);
+        let mut archived_metadata = None;
+        if may_reopen(&self.turn()) {
+            let read = |turn: &mut Turn<'_>, metadata: Option<Json>| Ok(metadata.filter(|_| may_reopen(turn)));
+            archived_metadata = self.with_field(id, |session| &session.metadata, read).await?;
         }
-        self.with_field(id, |session| &session.metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn))))
-            .await
+        let ack_timing = self.turn().apply_alive(alive, (from, at), archived_metadata)?;
+        self.start_commit();
+        self.start_delivery(id);
+        Ok(ack_timing)
     }
 
     /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.

@@ -126,8 +126,8 @@ impl Hub {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
             Json::of(&ResumeParams { agent, trust, ..params.clone() })
         };
-        let answer = self.call_in_dialect(machine, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
-        let answer = answer.await.map_err(|error| match error {
+        let answer = self.call_in_dialect(machine, Method::SpawnSession, &make_params).await;
+        let answer = answer.map_err(|error| match error {
             // The machine's CLI was expected to reconnect, and did not.
             RpcError::NoHandler { .. } => Error::NoMachineOnline,
             error => error.into(),
@@ -180,8 +180,7 @@ impl Hub {
             let session = ResumeParams { agent, ..session.clone() };
             Json::of(&ForkParams { session, point })
         };
-        let result = self.call_in_dialect(&owner, Method::ForkSession, self.config.rpc_timeout_ms, &make_params);
-        let result = parse_spawn_result(&result.await?);
+        let result = parse_spawn_result(&self.call_in_dialect(&owner, Method::ForkSession, &make_params).await?);
         if let Some(fork) = result.session_id.as_ref().filter(|_| settings != Settings::default()) {
             // The fork has started, also if its settings cannot be stored.
             self.change_settings(fork, |own| *own = own.or(&settings)).await.ok();

@@ -201,18 +201,14 @@ impl Hub {
     /// Waits until `count_queued` has not grown during a pass of the event loop, so that the queued items share a batch or a write of
     /// the attachment. Does not wait if fewer than `min` items are queued.
     pub(in crate::hub) async fn await_burst_end(&self, min: usize, count_queued: fn(&State) -> usize) {
-        let mut queued = count_queued(&self.turn());
+        let mut queued = 0;
         for _ in 0..MAX_BURST_PASSES {
-            if queued < min {
+            let queued_before = std::mem::replace(&mut queued, count_queued(&self.turn()));
+            if queued < min || queued == queued_before {
                 return;
             }
             // Lets the runtime deliver more events.
             self.rt.sleep(0).await;
-            let now_queued = count_queued(&self.turn());
-            if now_queued == queued {
-                return;
-            }
-            queued = now_queued;
         }
     }
 
