@@ -62,8 +62,7 @@ impl Hub {
         self.turn().set_next_alarm();
     }
 
-    /// Restarts the deadlines of sessions and machines at each alarm during a stall of the database and once after it, because their CLIs
-    /// may have waited for the database. Probes an unreachable database.
+    /// Restarts all deadlines during a stall of the database and once after it: CLIs may have waited for it. Probes an unreachable one.
     fn restart_deadlines_after_stall(&self, now: u64) {
         let Some(last_stalled_at) = self.db.last_stalled_at(now) else { return };
         if self.turn().liveness.restart_deadlines_before(last_stalled_at) {

@@ -32,8 +32,7 @@ impl Hub {
         })
     }
 
-    /// Calls a method with params that `make_params` writes in the dialect of the CLI: the protocol's words, or those of the deployment's
-    /// vocabulary. The name under which the CLI registered the method decides the dialect.
+    /// Calls a method with params in the dialect of the CLI, which the name decides under which the CLI registered the method.
     pub fn call_in_dialect<'a>(
         &'a self,
         owner: &'a Owner,

@@ -1,7 +1,5 @@
-//! Devices of the namespace: browsers, phones and CLIs with a token of their own (`docs/design/devices.md`).
-//!
-//! The object writes a revocation to D1 and to its own storage, then closes the device's sockets. A worker caches valid tokens for ten
-//! seconds and may forward a revoked token in this time. So the object checks its own storage for each new socket.
+//! Devices of the namespace: browsers, phones and CLIs with a token of their own; and revocations (docs/design/devices.md). A worker may
+//! forward a token for some seconds after its revocation, so the object checks its own storage for each new socket.
 
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, VerifiedToken, is_device_token};
@@ -27,17 +25,12 @@ const REVOCATION_RECORD_MS: u64 = 3_600_000;
 pub type NewCode = (Code, String, u64);
 
 /// Creates a code with an unused selector from a random secret.
-pub async fn create_code(
-    db: &dyn Database,
-    pairing: &NewPairing<'_>,
-    secret: &[u8],
-    now: u64,
-) -> Result<NewCode, Error> {
+pub async fn create_code(db: &dyn Database, new: &NewPairing<'_>, secret: &[u8], now: u64) -> Result<NewCode, Error> {
     for attempt in 0..MAX_CODE_ATTEMPTS {
         let random = hash([secret, &[attempt]].concat());
-        let code = Code::generate(random.as_bytes(), pairing.secret_hash.is_some());
+        let code = Code::generate(random.as_bytes(), new.secret_hash.is_some());
         let device_id = uuid_v7(now, random.as_bytes().first_chunk().unwrap_or(&[0; 10]));
-        match insert_pairing(db, (code.selector(), &code.hash(), &device_id), pairing, now).await? {
+        match insert_pairing(db, (code.selector(), &code.hash(), &device_id), new, now).await? {
             Insertion::Done => return Ok((code, device_id, now + CODE_LIFETIME_MS)),
             Insertion::TooManyCodes => return Err(Error::TooManyCodes),
             Insertion::Collision => {}
@@ -177,8 +170,8 @@ impl Hub {
         found.map(|request| request.json).ok_or(Error::UnknownCode)
     }
 
-    /// `POST /api/devices/requests/:code`: the first decision counts. The same decision again succeeds, because the response to
-    /// the first may be lost. Fails if `credential` is revoked.
+    /// `POST /api/devices/requests/:code`: the first decision counts, and succeeds again, because its response may be lost. Fails if
+    /// `credential` is revoked.
     pub async fn decide_device_request(&self, code: &Code, is_approved: bool, credential: Value) -> Result<(), Error> {
         let decision = Some(Decision { namespace: &self.config.namespace, is_approved, credential });
         let found = devices::find_request(&self.access, code.selector(), &code.hash(), decision, self.rt.now()).await?;

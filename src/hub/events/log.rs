@@ -46,8 +46,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Stores the number of the last published event in the attachment of one web client's socket. After hibernation, this
-    /// number shows which events all connected clients have received.
+    /// Stores the number of the last published event in one web client's attachment: what all clients have received before hibernation.
     pub fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published();
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));

@@ -71,7 +71,7 @@ pub fn unexpected_reason(packet: &Packet<'_>) -> Close {
     (1002, reason)
 }
 
-pub const INVALID_TOKEN: &str = "Invalid token";
+const INVALID_TOKEN: &str = "Invalid token";
 
 /// What follows a frame that connects no CLI.
 #[derive(Debug, PartialEq, Eq)]
@@ -149,7 +149,7 @@ impl Connecting {
 
 impl TokenCheck {
     /// Returns the credential of the upgrade request's token, which counts if the packet has no token.
-    pub fn upgrade_credential(&self) -> Option<Credential> {
+    fn upgrade_credential(&self) -> Option<Credential> {
         // An earlier version stored no credential.
         let stored = || self.connecting.credential.as_deref().and_then(Credential::parse).unwrap_or(Credential::Shared);
         (self.connecting.upgrade == Upgrade::Authenticated).then(stored)
@@ -190,9 +190,8 @@ impl Hub {
         self.rt.socket_count() < MAX_SOCKETS
     }
 
-    /// Whether another CLI may open a socket. Sockets without a token have tighter limits, which keep places free for the others. At most
-    /// [`MAX_UNAUTHENTICATED`] sockets without a token may wait for CONNECT. While half of all places are taken, no socket without a
-    /// token may be opened. A closed socket takes a place until its client answers the close.
+    /// Whether another CLI may open a socket. A closed socket takes a place until its client answers the close. Of the sockets without a
+    /// token, at most [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and none may be opened while half of all places are taken.
     pub fn has_room_for_cli(&self, upgrade: Upgrade) -> bool {
         let is_unauthenticated =
             |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;

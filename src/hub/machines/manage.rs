@@ -123,11 +123,9 @@ impl Hub {
             if !matches!(loaded, Err(Error::NotFound(_))) {
                 loaded?;
             }
-            let is_unsettled = {
-                let turn = self.turn();
-                turn.cache.machine(id).is_err() && turn.write_queue.committed_machine(id).is_some()
-            };
-            if is_unsettled {
+            let is_unsettled =
+                |state: &State| state.cache.machine(id).is_err() && state.write_queue.committed_machine(id).is_some();
+            if is_unsettled(&self.turn()) {
                 // Another registration or a deletion of the machine is not durable yet.
                 self.wait_for_commit().await?;
                 continue;
@@ -135,9 +133,8 @@ impl Hub {
             let added = {
                 let mut turn = self.turn();
                 turn.ensure_write_queue_has_room(0)?;
-                let is_new = turn.cache.machine(id).is_err();
-                if is_looked_up || !is_new {
-                    turn.update_machine_fields(id, fields, is_new)?;
+                if is_looked_up || turn.cache.machine(id).is_ok() {
+                    turn.update_machine_fields(id, fields)?;
                     break;
                 }
                 turn.add_machine(id, &fields)
@@ -270,12 +267,8 @@ impl Turn<'_> {
     }
 
     /// Updates the fields that changed. Inserts the machine first if it is new.
-    fn update_machine_fields(
-        &mut self,
-        id: &str,
-        fields: Vec<(VersionedField, Json)>,
-        is_new: bool,
-    ) -> Result<(), Error> {
+    fn update_machine_fields(&mut self, id: &str, fields: Vec<(VersionedField, Json)>) -> Result<(), Error> {
+        let is_new = self.state.cache.machine(id).is_err();
         if is_new {
             self.state.make_room_for_machine()?;
             let machine = Machine::new(id.to_owned(), self.hub.config.namespace.clone(), self.hub.rt.now());
@@ -295,7 +288,7 @@ impl Turn<'_> {
 
     /// Sets fields to values with these versions. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above
     /// [`SMALL_VALUE_BYTES`] becomes a large value, of which memory holds only an excerpt.
-    pub(super) fn set_machine_fields(
+    fn set_machine_fields(
         &mut self,
         id: &str,
         fields: impl IntoIterator<Item = (VersionedField, u64, Option<Json>)>,
@@ -333,7 +326,7 @@ impl State {
     }
 
     /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
-    pub(super) fn change_machine<T>(
+    fn change_machine<T>(
         &mut self,
         id: &str,
         now: u64,

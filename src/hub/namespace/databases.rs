@@ -1,8 +1,5 @@
-//! Whether a namespace is stored and open, its databases if the deployment has several, and its move to another database. Source:
-//! docs/design/databases.md.
-//!
-//! The row of `namespace_places` decides which database has the namespace. Before this row changes, the hub copies the rows of the
-//! namespace: first while the namespace is open. Then the hub closes the namespace, and copies the rows that still differ.
+//! Whether a namespace is stored and open, its databases if the deployment has several, and its move to another database, which the hub
+//! copies first while the namespace is open, then while it is closed (docs/design/databases.md).
 
 use futures::lock::MutexGuard;
 
@@ -177,7 +174,7 @@ impl Hub {
                 self.open_in(places, current).await
             }
             Some(current) if current == known && current == number => self.delete_copies(places, number).await,
-            Some(current) if current == known => self.copy_for_a_while(places, number, is_closed).await,
+            Some(current) if current == known => self.copy_for_a_while(places, number).await,
             // A copy or a deletion could damage the only rows of the namespace.
             current => {
                 let current = current.map_or_else(|| "no database".to_owned(), places::binding);
@@ -191,12 +188,8 @@ impl Hub {
         }
     }
 
-    async fn copy_for_a_while(
-        &self,
-        places: &Places,
-        number: DatabaseNumber,
-        is_closed: bool,
-    ) -> Result<MoveStep, Error> {
+    async fn copy_for_a_while(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
+        let is_closed = self.is_closed();
         let _reservation = self.reserve_memory(PAGE_MEMORY_BYTES)?;
         let (namespace, ends_at) = (&self.config.namespace, self.rt.now() + STEP_MS);
         let last_batch = self.rt.database_usage().batches + STEP_BATCHES;

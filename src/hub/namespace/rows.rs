@@ -1,7 +1,5 @@
-//! The life of a namespace: its export, the import into an empty namespace, and its deletion. Source: docs/design/namespaces.md.
-//!
-//! A namespace is closed during an import and a deletion. When it is closed and when it is opened again, the object restarts: no
-//! client stays connected, and no hub remains that remembers the earlier rows.
+//! The life of a namespace: its export, the import into an empty namespace, and its deletion (docs/design/namespaces.md). When a
+//! namespace is closed or opened, the object restarts: no hub remains that remembers the earlier rows.
 
 use serde_json::value::RawValue;
 

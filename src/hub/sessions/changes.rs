@@ -180,11 +180,7 @@ impl State {
     }
 
     /// Publishes fields of a session without a write, after the queued changes: the fields may contain counters whose write is queued.
-    pub fn publish_session(
-        &mut self,
-        id: &str,
-        changes: impl for<'s> FnOnce(&'s Session) -> Changes<'s>,
-    ) -> Result<(), Error> {
+    pub fn publish_session(&mut self, id: &str, changes: impl FnOnce(&Session) -> Changes<'_>) -> Result<(), Error> {
         let event = Event::session_updated(id, &changes(&self.cache.require_entry(id)?.session));
         self.write_queue.on_commit(Effect::Publish(event));
         Ok(())

@@ -11,6 +11,7 @@ use crate::hub::core::config::Config;
 use crate::hub::core::error::{Error, check_field};
 use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
+use crate::hub::core::state::State;
 use crate::hub::sessions::presence::EndCause;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
@@ -106,13 +107,12 @@ impl Hub {
         self.spawn(|hub| async move {
             // If the session cannot be read, the CLI is called when it registers the method again.
             let _ = hub.load_session(&id).await;
-            let must_end = {
-                let turn = hub.turn();
+            let must_end = |state: &State| {
                 let is_archived = |entry: &CachedSession| entry.session.metadata_fields().is_archived();
-                turn.cache.entry(&id).is_some_and(is_archived)
-                    && !turn.in_flight.expects_reactivation(&id, hub.rt.now())
+                state.cache.entry(&id).is_some_and(is_archived)
+                    && !state.in_flight.expects_reactivation(&id, hub.rt.now())
             };
-            if must_end {
+            if must_end(&hub.turn()) {
                 hub.turn().call_ignoring_result(&Owner::Session(id), None, Method::KillSession, "{}");
             }
         });

@@ -1,7 +1,5 @@
-//! Loading sessions from the database into the cache.
-//!
-//! Each read begins with a [ticket](crate::hub::core::sessions::evictions::ReadTicket). If the session is evicted during the read, the
-//! result may be stale. Then the ticket is invalid, and the read is repeated.
+//! Loading sessions from the database into the cache. Each read begins with a [ticket](crate::hub::core::sessions::evictions::ReadTicket),
+//! which is invalid if the session was evicted during the read: then the result may be stale, and the read is repeated.
 
 use std::sync::Arc;
 

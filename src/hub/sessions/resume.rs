@@ -88,7 +88,7 @@ impl Hub {
         let active_id = match plan {
             None => self.wait_for_activation(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
-                let resumed = self.spawn_agent(id, &machine, &params, trust).await;
+                let resumed = self.spawn_agent(id, &machine, &ResumeParams { trust, ..params }).await;
                 let mut turn = self.turn();
                 turn.in_flight.end_resume(id);
                 turn.activation_waiters.complete(id, &resumed);
@@ -115,16 +115,10 @@ impl Hub {
     }
 
     /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
-    async fn spawn_agent(
-        &self,
-        id: &str,
-        machine: &Owner,
-        params: &ResumeParams,
-        trust: Option<bool>,
-    ) -> Result<String, Error> {
+    async fn spawn_agent(&self, id: &str, machine: &Owner, params: &ResumeParams) -> Result<String, Error> {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&ResumeParams { agent, trust, ..params.clone() })
+            Json::of(&ResumeParams { agent, ..params.clone() })
         };
         let answer = self.call_in_dialect(machine, Method::SpawnSession, &make_params).await;
         let answer = answer.map_err(|error| match error {

@@ -41,8 +41,7 @@ impl Hub {
         Ok(())
     }
 
-    /// Updates the agent state of a session for a CLI. Keeps completed requests that the update does not contain. Copies only those
-    /// completed requests of the update that are new or changed.
+    /// Updates the agent state of a session for a CLI. Keeps completed requests that it lacks, and copies only new and changed ones.
     pub(in crate::hub) async fn update_agent_state(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         let received = split_agent_state(value)?;
@@ -67,7 +66,7 @@ impl Hub {
         bytes: usize,
         apply: impl FnOnce(&mut Turn<'_>) -> Result<(u64, TextParts), Error>,
     ) -> Result<(), Error> {
-        let is_current = {
+        let mut is_answered = {
             let mut turn = self.turn();
             let session = &turn.cache.require_entry(update.id)?.session;
             let is_current = field_of(session, update.field).1 == update.expected_version;
@@ -78,7 +77,6 @@ impl Hub {
             }
             is_current
         };
-        let mut is_answered = is_current;
         while !is_answered {
             // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
             self.load_completed(update.id).await?;

@@ -1,5 +1,4 @@
-//! Sending frames, and closing sockets. A client that does not read is disconnected, because the runtime keeps unread frames in
-//! memory without limit.
+//! Sending frames, and closing sockets: of clients that do not read, because the runtime keeps unread frames without limit.
 
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
@@ -33,7 +32,7 @@ impl Turn<'_> {
     }
 
     /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read these bytes.
-    pub fn ping_if_needed(&mut self, conn: ConnId) {
+    fn ping_if_needed(&mut self, conn: ConnId) {
         if self.state.connections.get(conn).is_some_and(|connection| connection.send_window.needs_ping()) {
             self.ping_after_frame(conn);
         }

@@ -297,13 +297,9 @@ impl FileLimit {
     }
 }
 
-/// Reads up to `buffer_chars` characters of the content. Returns the fields if the body has been read to its end, and `None` otherwise.
-async fn read_upload(
-    body: &dyn UploadBody,
-    buffer_chars: u64,
-    limit: FileLimit,
-) -> Result<Option<UploadFields>, Error> {
-    let fields = body.read(buffer_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
+/// Reads up to `max_chars` characters of the content. Returns the fields if the body has been read to its end, and `None` otherwise.
+async fn read_upload(body: &dyn UploadBody, max_chars: u64, limit: FileLimit) -> Result<Option<UploadFields>, Error> {
+    let fields = body.read(max_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
     let Some(fields) = fields else { return Ok(None) };
     let upload: UploadFields = read_object(&fields)?;
     check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;

@@ -1,12 +1,9 @@
 //! Group commit. A use case adds its changes to the write queue; they are committed in batches. The effects of a batch run when it
 //! is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch with an unknown outcome. After a failed batch, the
 //! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
-//! A commit waits for the end of a burst of changes, and pauses after a burst while other namespaces write.
 //!
-//! Lookups of sessions: concurrent lookups share a batch, for example when many CLIs reconnect after a wake or create sessions.
-//!
-//! Each batch of a commit ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages.
-//! So such a lookup costs no query of its own, and only one group of them is in flight.
+//! Concurrent lookups of sessions share a batch, for example when many CLIs reconnect after a wake. Lookups of local ids, of which memory
+//! lacks the older ones, wait for the next batch of a commit, so they cost no query of their own.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -212,10 +209,9 @@ impl Hub {
         }
     }
 
-    /// Records that the namespace has written a batch. If the batch is large and another namespace of the isolate has written recently,
-    /// pauses before the effects of the batch run. The pause delays the acknowledgements, and so the next messages, of a client that
-    /// sends many messages. Without the pause, such a client would take the isolate's thread from the other namespaces.
-    pub(in crate::hub) async fn pause_after_batch(&self, effects: usize, batch_ms: u64) {
+    /// Records that the namespace has written a batch. Pauses before the effects of a large batch while another namespace of the isolate
+    /// writes: else a client that sends many messages would take the thread, because its next messages follow the acknowledgements.
+    async fn pause_after_batch(&self, effects: usize, batch_ms: u64) {
         let others_write = self.config.recent_writers.record(&self.config.namespace, self.rt.now());
         if others_write && effects >= MIN_PAUSED_EFFECTS {
             let thread_ms = (effects / EFFECTS_PER_MS) as u64;
@@ -291,7 +287,7 @@ impl Turn<'_> {
     }
 
     /// Stores the results of a lookup in memory. `results` are the results of the whole batch.
-    pub fn insert_looked_up(&mut self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
+    fn insert_looked_up(&mut self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
         let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
             Ok(found) => found,
             // The waiting messages repeat the lookup, and are rejected after several failures.
@@ -316,7 +312,7 @@ impl Turn<'_> {
 
 impl State {
     /// Returns the local ids to look up with a batch: of the waiting messages, and of the messages that wait behind them.
-    pub fn take_local_id_lookup(&mut self) -> LocalIdLookup {
+    fn take_local_id_lookup(&mut self) -> LocalIdLookup {
         let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
         for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
             self.cache.local_ids_mut(&session).into_iter().for_each(LocalIds::make_room);

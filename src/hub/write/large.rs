@@ -1,5 +1,5 @@
-//! Values larger than a row ([`crate::model::large`]). The cache holds only an excerpt of a large value. The whole value is in the
-//! write queue until its commit. After that, it is read from the database on demand, one value at a time to limit memory.
+//! Values larger than a row ([`crate::model::large`]). The cache holds only an excerpt. The whole value is in the write queue until its
+//! commit, and then is read from the database on demand, one value at a time to limit memory.
 
 use futures::future::BoxFuture;
 use serde::Serialize;
