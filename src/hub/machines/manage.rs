@@ -204,7 +204,7 @@ impl Hub {
         let timing = {
             let mut turn = self.turn();
             turn.restart_deadline_on_activity(owner, from, at);
-            let was_active = turn.change_machine(id, self.rt.now(), |machine, _| {
+            let was_active = turn.change_machine(id, |machine, _| {
                 machine.active_at = machine.active_at.max(at);
                 std::mem::replace(&mut machine.active, true)
             })?;
@@ -222,7 +222,7 @@ impl Hub {
         if !turn.liveness.is_expired(&owner) {
             return Ok(());
         }
-        turn.change_machine(id, self.rt.now(), |machine, _| machine.active = false)?;
+        turn.change_machine(id, |machine, _| machine.active = false)?;
         turn.liveness.stop(&owner);
         // Queued even if the machine is offline in memory, as for a session.
         turn.write_queue.on_commit(Effect::BecameInactive(owner));
@@ -293,9 +293,9 @@ impl Turn<'_> {
         id: &str,
         fields: impl IntoIterator<Item = (VersionedField, u64, Option<Json>)>,
     ) -> Result<(), Error> {
-        let (hub, now) = (self.hub, self.hub.rt.now());
+        let hub = self.hub;
         let mut bytes = self.state.cache.machine_bytes();
-        self.state.change_machine(id, now, |m, write_queue| {
+        self.change_machine(id, |m, write_queue| {
             for (field, new_version, new_value) in fields {
                 bytes += new_value.as_ref().map_or(0, |value| value.text().len());
                 let is_full = bytes > MAX_MACHINE_BYTES;
@@ -305,6 +305,25 @@ impl Turn<'_> {
                 hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
             }
         })
+    }
+
+    /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
+    fn change_machine<T>(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(&mut Machine, &mut HubQueue) -> T,
+    ) -> Result<T, Error> {
+        let State { cache, write_queue, .. } = &mut *self.state;
+        let machine = cache.machine_mut(id, write_queue)?;
+        let before = machine.clone();
+        let result = change(machine, write_queue);
+        if *machine != (Machine { active_at: machine.active_at, ..before }) {
+            (machine.seq, machine.updated_at) = (machine.seq + 1, self.hub.rt.now());
+            let event = Event::machine_updated(id, &to_listed(machine));
+            write_queue.queue_machine(id);
+            write_queue.on_commit(Effect::Publish(event));
+        }
+        Ok(result)
     }
 }
 
@@ -323,25 +342,6 @@ impl State {
         cache.remove_machine(&id, write_queue.queued_images());
         write_queue.delete_machine(&id);
         Ok(())
-    }
-
-    /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
-    fn change_machine<T>(
-        &mut self,
-        id: &str,
-        now: u64,
-        change: impl FnOnce(&mut Machine, &mut HubQueue) -> T,
-    ) -> Result<T, Error> {
-        let machine = self.cache.machine_mut(id, &mut self.write_queue)?;
-        let before = machine.clone();
-        let result = change(machine, &mut self.write_queue);
-        if *machine != (Machine { active_at: machine.active_at, ..before }) {
-            (machine.seq, machine.updated_at) = (machine.seq + 1, now);
-            let event = Event::machine_updated(id, &to_listed(machine));
-            self.write_queue.queue_machine(id);
-            self.write_queue.on_commit(Effect::Publish(event));
-        }
-        Ok(result)
     }
 }
 

@@ -66,7 +66,7 @@ impl Turn<'_> {
     /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Writes and sends only new and changed completed requests.
     pub fn set_agent_state(&mut self, id: &str, parts: AgentState, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
-        let changed = self.state.add_completed_requests(id, parts.completed, now);
+        let changed = self.add_completed_requests(id, parts.completed);
         let joined = (!parts.without_completed.as_ref().is_some_and(is_large_state))
             .then(|| agent_state::join(parts.without_completed.as_ref(), as_entries(&changed)));
         let text = match joined.clone() {
@@ -100,18 +100,11 @@ impl Turn<'_> {
         self.start_request_retention(id)?;
         Ok(version)
     }
-}
 
-impl State {
     /// Returns copies of the received completed requests that are to be added: all, if those of the session are not loaded.
-    pub fn select_completed_requests(
-        &mut self,
-        session: &str,
-        received: &ReceivedState<'_>,
-        now: u64,
-    ) -> Vec<(String, Json)> {
-        let mut unknown = CompletedRequests::default();
-        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_without_before_image(session) else {
+    pub fn select_completed_requests(&mut self, id: &str, received: &ReceivedState<'_>) -> Vec<(String, Json)> {
+        let (now, mut unknown) = (self.hub.rt.now(), CompletedRequests::default());
+        let Some(CachedSession { session, completed, .. }) = self.state.cache.entry_mut_without_before_image(id) else {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
@@ -120,17 +113,14 @@ impl State {
 
     /// Adds completed requests to the cache and queues their writes. Above the size limit, deletes the oldest completed requests of
     /// the session. Returns the added requests that are new or changed and were not deleted.
-    pub fn add_completed_requests(
-        &mut self,
-        session: &str,
-        completed: Vec<(String, Json)>,
-        now: u64,
-    ) -> Vec<(String, Json)> {
+    pub fn add_completed_requests(&mut self, session: &str, completed: Vec<(String, Json)>) -> Vec<(String, Json)> {
         if completed.is_empty() {
             return completed;
         }
+        let now = self.hub.rt.now();
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let entry = self.cache.entry_mut(session, self.write_queue.queued_images());
+        let State { cache, write_queue, .. } = &mut *self.state;
+        let entry = cache.entry_mut(session, write_queue.queued_images());
         let is_loaded = entry.as_ref().is_some_and(|entry| entry.completed.is_some());
         // If the completed requests are not loaded, the limit is enforced when they are.
         let mut unknown = CompletedRequests::default();
@@ -144,13 +134,13 @@ impl State {
         }
         if known.trim() {
             changed.retain(|(id, _)| known.contains(id));
-            self.write_queue.trim_completed_requests(session);
+            write_queue.trim_completed_requests(session);
         }
         if !is_loaded {
-            self.cache.evictions.invalidate_reads(session);
+            cache.evictions.invalidate_reads(session);
         }
         for (request_id, value) in &changed {
-            self.write_queue.queue_completed_request(CompletedRequest {
+            write_queue.queue_completed_request(CompletedRequest {
                 session_id: session.to_owned(),
                 request_id: request_id.clone(),
                 completed_at: completed_at(value),

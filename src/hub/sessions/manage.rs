@@ -246,9 +246,8 @@ impl Turn<'_> {
         session.model_mode.clone_from(&new.model);
         session.unseen_since = session.metadata_fields().is_failed().then_some(session.created_at);
         self.state.add_session(session);
-        let now = self.hub.rt.now();
-        let completed = self.state.select_completed_requests(&id, agent_state, now);
-        self.state.add_completed_requests(&id, completed, now);
+        let completed = self.select_completed_requests(&id, agent_state);
+        self.add_completed_requests(&id, completed);
         self.start_request_retention(&id)?;
         self.state.evict_sessions();
         Ok(id)
