@@ -6,7 +6,7 @@ use super::extract::RoutedRequest;
 use super::query::Query;
 use super::response::Reply;
 use crate::hub::core::error::Error;
-use crate::hub::workspace::files::{Workspace, check_path};
+use crate::hub::workspace::{Workspace, check_path};
 use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::method::Method;

@@ -22,7 +22,7 @@ use crate::hub::core::storage_keys::{
 use crate::hub::core::telemetry::Telemetry;
 use crate::hub::{Config, FencedDb, Hub, Places};
 use crate::log::LogLine;
-use crate::memory_budget::{Evictable, MemoryBudget};
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counter;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
@@ -75,8 +75,7 @@ impl Hub {
             wrong_tokens: Default::default(),
             this: Weak::clone(this),
         });
-        let cache: Weak<dyn Evictable> = hub.this.clone();
-        memory_budget.add_cache(cache);
+        memory_budget.add_cache(hub.this.clone());
         hub.turn().restore_event_stream();
         // A crash may have interrupted revocations.
         hub.rt.kv_list(REVOKING).iter().for_each(|(key, _)| hub.end_revocation(key));

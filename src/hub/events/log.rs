@@ -37,8 +37,7 @@ impl Turn<'_> {
     }
 
     pub fn restore_event_stream(&mut self) {
-        let last_published =
-            self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
+        let last_published = self.state.connections.subscriptions().map(|(_, s)| s.last_published).max();
         self.state.events.on_wake(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
         match last_published {
             Some(_) => self.start_logging(),

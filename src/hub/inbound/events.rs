@@ -9,6 +9,7 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::inbound::replies::{Refusal, Sender, subject_of};
 use crate::hub::sessions::messages::Draft;
+use crate::hub::sessions::presence::EndCause;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::event::DeltaEvent;
@@ -84,7 +85,8 @@ impl Hub {
                 result.map(|timing| (Activity::Alive, Some(timing)))
             }
             CliEvent::SessionEnd(end) => {
-                self.on_session_end(&end, conn).await.map(|()| (Activity::Ended, Some(AckTiming::OnCommit)))
+                let ended = self.end_session(&end.sid, EndCause::LeftBy(conn)).await;
+                ended.map(|()| (Activity::Ended, Some(AckTiming::OnCommit)))
             }
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;

@@ -53,14 +53,10 @@ impl Hub {
         Box::pin(async move {
             let namespace = &self.config.namespace;
             loop {
-                let is_cached = {
-                    let turn = self.turn();
-                    let is_cached = turn.cache.machines().is_some();
-                    if is_cached && id.is_none_or(|id| turn.cache.machine(id).is_ok()) {
-                        return Ok(Found::InNamespace(()));
-                    }
-                    is_cached
-                };
+                let is_cached = self.turn().cache.machines().is_some();
+                if is_cached && id.is_none_or(|id| self.turn().cache.machine(id).is_ok()) {
+                    return Ok(Found::InNamespace(()));
+                }
                 let ticket = match is_cached {
                     true => self.turn().cache.evictions.take_ticket(),
                     false => self.begin_read().await?,

@@ -119,10 +119,7 @@ impl Hub {
             if is_held_back || delivery.targets.is_empty() { delivery.outcome() } else { DeliveryOutcome::Sending };
         // If too many notifications are held back, this one ends with its toast, so that the queue has room for others.
         let is_final = delivery.targets.is_empty() || is_held_back && !self.turn().push.queue.can_hold();
-        match is_final {
-            true => self.turn().finish(id, delivery, outcome),
-            false => self.turn().put_back(id, delivery, outcome),
-        }
+        if is_final { self.turn().finish(id, delivery, outcome) } else { self.turn().put_back(id, delivery, outcome) }
     }
 
     /// Holds back the pushes to devices in use, which get a toast instead, in the first round with other visible web clients.

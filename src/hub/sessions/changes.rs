@@ -122,10 +122,7 @@ impl<'a> Changes<'a> {
     fn columns(self) -> Option<SessionColumns> {
         let is_large = self.metadata_version.is_some() || self.agent_state_version.is_some() || self.todos.is_some();
         let stored = Self { held_messages_count: None, disconnected: None, ..self };
-        match is_large {
-            true => Some(SessionColumns::All),
-            false => (!stored.is_empty()).then_some(SessionColumns::Small),
-        }
+        if is_large { Some(SessionColumns::All) } else { (!stored.is_empty()).then_some(SessionColumns::Small) }
     }
 
     /// Returns the fields that a merge may have changed.

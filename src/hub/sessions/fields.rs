@@ -176,14 +176,12 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
     without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> TextParts {
-    match without_completed.filter(|state| is_large_state(state)) {
-        Some(without_completed) => match agent_state::completed_to_json(completed) {
-            Some(completed) => {
-                TextParts::queued_object_with(without_completed.clone(), agent_state::COMPLETED_REQUESTS, &completed)
-            }
-            None => TextParts::queued_value(VersionedField::AgentState, Some(without_completed.clone())),
-        },
-        None => TextParts::value(agent_state::join(without_completed, completed)),
+    let Some(large) = without_completed.filter(|state| is_large_state(state)).cloned() else {
+        return TextParts::value(agent_state::join(without_completed, completed));
+    };
+    match agent_state::completed_to_json(completed) {
+        Some(completed) => TextParts::queued_object_with(large, agent_state::COMPLETED_REQUESTS, &completed),
+        None => TextParts::queued_value(VersionedField::AgentState, Some(large)),
     }
 }
 

@@ -182,23 +182,19 @@ impl Hub {
         if let Some(reason) = result.error {
             return Err(Error::ModeNotApplied(reason));
         }
-        let applied = result.applied.and_then(|applied| {
+        let applied = result.applied.filter(|_| result.success != Some(false)).and_then(|applied| {
             let renamed = self.config.vocabulary.with_protocol_fields(applied.get());
             let text = renamed.as_ref().map_or(applied.get(), Json::text);
-            serde_json::from_str::<Object<Applied>>(text).ok()
-        });
-        let is_valid = |Object(applied): &Object<Applied>| {
+            let Object(applied): Object<Applied> = serde_json::from_str(text).ok()?;
             let setting = match setting {
                 Setting::PermissionMode(_) => &applied.permission_mode,
                 Setting::Model(_) => &applied.model_mode,
             };
             let mut keywords = applied.permission_mode.iter().chain(&applied.model_mode);
-            setting.is_some() && keywords.all(|keyword| keyword.len() <= MAX_KEYWORD_BYTES)
-        };
-        let applied = applied.filter(|applied| result.success != Some(false) && is_valid(applied));
-        applied
-            .map(|Object(applied)| applied)
-            .ok_or(Error::ModeNotApplied("its answer names no applied setting".into()))
+            let is_valid = setting.is_some() && keywords.all(|keyword| keyword.len() <= MAX_KEYWORD_BYTES);
+            is_valid.then_some(applied)
+        });
+        applied.ok_or(Error::ModeNotApplied("its answer names no applied setting".into()))
     }
 }
 

@@ -198,10 +198,7 @@ impl Turn<'_> {
             return Err(Blocked::StoredBytes);
         }
         self.state.ensure_write_queue_has_room(draft.content.text().len())?;
-        let added = match must_wait {
-            true => Added::Held(self.hold(draft)?),
-            false => Added::Stored(self.queue_message(draft)?),
-        };
+        let added = if must_wait { Added::Held(self.hold(draft)?) } else { Added::Stored(self.queue_message(draft)?) };
         if self.hub.config.quotas.max_messages_per_minute.is_some() {
             self.state.message_rate.record(self.hub.rt.now());
         }

@@ -16,7 +16,7 @@ use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
-use crate::wire::cli::{SessionAlive, SessionEnd};
+use crate::wire::cli::SessionAlive;
 
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) enum EndCause {
@@ -53,15 +53,12 @@ impl Hub {
         Ok(ack_timing)
     }
 
-    /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
-    pub async fn on_session_end(&self, end: &SessionEnd, from: ConnId) -> Result<(), Error> {
-        self.turn().ensure_write_queue_has_room(0)?;
-        self.end_session(&end.sid, EndCause::LeftBy(from)).await
-    }
-
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
     pub(in crate::hub) async fn end_session(&self, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
+        if let EndCause::LeftBy(_) = cause {
+            self.turn().ensure_write_queue_has_room(0)?;
+        }
         self.with_field(id, state_if_pending, |turn, stored| {
             match cause {
                 EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {

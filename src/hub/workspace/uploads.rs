@@ -77,15 +77,8 @@ impl Hub {
         self.turn().rpc.cancel(&call);
         let accepts_chunks = self.turn().connections.cli(call.conn).is_some_and(|cli| cli.accepts_upload_chunks);
         if accepts_chunks {
-            let chunked = ChunkedUpload {
-                hub: self,
-                owner: &owner,
-                conn: call.conn,
-                id: self.new_id(),
-                limit,
-                is_partial: false,
-            };
-            return chunked.send(body, upload).await;
+            let (owner, conn, id) = (&owner, call.conn, self.new_id());
+            return ChunkedUpload { hub: self, owner, conn, id, limit, is_partial: false }.send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
