@@ -128,8 +128,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Opens a call. On failure, returns a receiver that resolves when the CLI has reconnected, and that is canceled at
-    /// `wait_deadline` at the latest; `None` if no CLI is expected to reconnect.
+    /// Opens a call. On failure, returns a receiver for the reconnection of the CLI, canceled at `wait_deadline`, unless none is expected.
     fn try_call(
         &mut self,
         owner: &Owner,

@@ -48,8 +48,6 @@ impl Hub {
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_deadlines(&*rt, now);
-        state.restore_kept_requests(&*rt);
-        state.restore_reactivations(&*rt, now);
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
         // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
         let is_after_hibernation = state.connections.has_clients() && !rt.previous_instance_crashed();
@@ -269,17 +267,11 @@ impl State {
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {
             self.liveness.restart_deadlines_before(at);
         }
-    }
-
-    fn restore_kept_requests(&mut self, rt: &dyn Runtime) {
         for (key, until) in rt.kv_list(KEPT_REQUESTS) {
             if let (Some(session), Ok(until)) = (key.strip_prefix(KEPT_REQUESTS), until.parse()) {
                 self.kept_requests.set(session, until);
             }
         }
-    }
-
-    fn restore_reactivations(&mut self, rt: &dyn Runtime, now: u64) {
         for (key, until) in rt.kv_list(REACTIVATION) {
             match (key.strip_prefix(REACTIVATION), until.parse()) {
                 (Some(session), Ok(until)) if until > now => self.in_flight.expect_reactivation(session, until),

@@ -24,7 +24,7 @@ const USES: &str = "
     hub::core::local_ids -> limits store
     hub::core::memory -> memory_budget
     hub::core::namespace -> hub::core::error hub::core::ports memory_budget model
-    hub::core::peers  -> hub::core::ports limits model wire
+    hub::core::peers  -> auth hub::core::ports limits model wire
     hub::core::ports  -> log model
     hub::core::push   -> auth hub::core::ports model push store
     hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::peers hub::core::ports limits model store wire

@@ -190,8 +190,7 @@ impl Hub {
         if bytes > MAX_INLINE_BYTES { self.turn().ensure_write_queue_has_room(bytes) } else { Ok(()) }
     }
 
-    /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change
-    /// sends the acknowledgement. `ignored`: the names of the event's invalid fields.
+    /// Acknowledges a handled event; `None`: the commit of its change does. `ignored`: the names of the event's invalid fields.
     fn acknowledge(&self, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
         let (Some(timing), Some(ack)) = (timing, from.ack) else { return };
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);

@@ -6,11 +6,11 @@ use std::fmt::Display;
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
-use crate::hub::core::ports::ConnId;
-use crate::hub::core::state::State;
-use crate::hub::inbound::connect::{
+use crate::hub::core::peers::handshake::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
@@ -155,8 +155,7 @@ impl Hub {
         }
     }
 
-    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. An answer needs no database, so it does not wait
-    /// for earlier frames of its socket. Returns false for other and malformed frames.
+    /// Handles a pong, or the result of a call. An answer needs no database, so it overtakes frames. Returns false for other frames.
     fn on_answer(&self, conn: ConnId, frame: &str) -> bool {
         if self.turn().connections.cli(conn).is_none() {
             return false;

@@ -78,8 +78,7 @@ impl Hub {
         })
     }
 
-    /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
-    /// stalled, returns their last committed states. Of large values, only the length is included.
+    /// Returns the online machines, the last active first, after their changes are durable; if the database is stalled, as committed.
     pub async fn list_online_machines(&self) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let has_changes = !self.turn().write_queue.committed_machines().is_empty();

@@ -229,13 +229,13 @@ impl Turn<'_> {
     }
 
     /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
-    /// active; if it was, the caller must call `Hub::cancel_archived`.
+    /// active; if it was, the caller must end it with `Hub::end_session`.
     pub fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
         if must_end {
             self.deactivate(id, true)?;
-            // The alarm cancels the pending requests if the object ends before `Hub::cancel_archived`.
+            // The alarm cancels the pending requests if the object stops before the caller does.
             self.start_request_retention(id)?;
         }
         Ok(must_end)

@@ -227,8 +227,7 @@ impl Hub {
         Ok(result)
     }
 
-    /// Reads the whole value of a session's field, and applies `change`. Loads the session unless it is in memory. If the field changes
-    /// during the read, or a merge locks the session, reads the value again.
+    /// Reads the whole value of a session's field, and applies `change`. Reads it again if it changes or a merge locks the session.
     pub(in crate::hub) async fn with_field<T>(
         &self,
         id: &str,

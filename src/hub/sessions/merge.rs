@@ -172,8 +172,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Replaces both sessions in the cache by `merged`, which was read with the ticket, and publishes the merge. `removal` is the
-    /// number of the removal event, `gap` the last number of the gap in the log.
+    /// Replaces both sessions in the cache by `merged`, and publishes the merge. `removal` and `gap` are the numbers of the events.
     fn apply_merge(
         &mut self,
         ticket: &ReadTicket,

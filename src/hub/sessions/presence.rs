@@ -11,7 +11,7 @@ use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::state_if_pending;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
-use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
+use crate::limits::PRESENCE_INTERVAL_MS;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
@@ -116,16 +116,6 @@ impl Hub {
             }
             hub.start_commit();
         });
-    }
-
-    /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. After an error, the alarm tries again.
-    pub(in crate::hub) async fn cancel_archived(&self, id: &str) {
-        if self.end_session(id, EndCause::Archived).await.is_err() {
-            let until = self.rt.now() + SESSION_TIMEOUT_MS;
-            let mut turn = self.turn();
-            turn.kept_requests.set(id, until);
-            turn.request_alarm(Some(until));
-        }
     }
 }
 

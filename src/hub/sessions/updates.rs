@@ -4,8 +4,9 @@ use crate::hub::Hub;
 use crate::hub::core::effect::VersionedUpdate;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
+use crate::hub::sessions::presence::EndCause;
 use crate::hub::turn::Turn;
-use crate::limits::MAX_CONTENT_BYTES;
+use crate::limits::{MAX_CONTENT_BYTES, SESSION_TIMEOUT_MS};
 use crate::model::agent_state::AgentState;
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, VersionedField};
@@ -34,9 +35,12 @@ impl Hub {
             Ok((version, TextParts::queued_value(VersionedField::Metadata, Some(value))))
         })
         .await?;
-        if was_active {
-            // Returns no error, because the update is already acknowledged.
-            self.cancel_archived(id).await;
+        // Returns no error, because the update is already acknowledged: the alarm tries again.
+        if was_active && self.end_session(id, EndCause::Archived).await.is_err() {
+            let until = self.rt.now() + SESSION_TIMEOUT_MS;
+            let mut turn = self.turn();
+            turn.kept_requests.set(id, until);
+            turn.request_alarm(Some(until));
         }
         Ok(())
     }

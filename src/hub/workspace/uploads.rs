@@ -30,8 +30,7 @@ const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
 const MAX_FILE_NAME_CHARS: usize = 255;
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
-/// The memory that an upload in one large frame reserves, in bytes: half of the pool. The reservation covers the content of up to
-/// 67 MiB, which is in the isolate's JavaScript memory, outside of wasm memory.
+/// The memory for an upload in one large frame, in bytes: half of the pool, for up to 67 MiB of content outside of wasm memory.
 const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// The interval at which a waiting upload tries again, in milliseconds: one object cannot wake a request of another object.
 const FRAME_UPLOAD_POLL_MS: u64 = 100;

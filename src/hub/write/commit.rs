@@ -195,8 +195,7 @@ impl Hub {
         Ok(numbers)
     }
 
-    /// Waits until `count_queued` has not grown during a pass of the event loop, so that the queued items share a batch or a write of
-    /// the attachment. Does not wait if fewer than `min` items are queued.
+    /// Waits until a pass of the event loop has queued nothing more, so that the items share a batch; not for fewer than `min` items.
     pub(in crate::hub) async fn await_burst_end(&self, min: usize, count_queued: fn(&State) -> usize) {
         let mut queued = 0;
         for _ in 0..MAX_BURST_PASSES {
