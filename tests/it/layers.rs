@@ -45,7 +45,7 @@ const USES: &str = "
     memory_budget     -> limits
     metrics           ->
     model             -> limits
-    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::inbound limits log memory_budget model push store wire
+    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports limits log memory_budget model push store wire
     platform::worker  -> http platform
     push              -> model
     store             -> limits log memory_budget model

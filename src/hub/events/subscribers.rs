@@ -29,8 +29,7 @@ impl Hub {
         if to_load().is_none() {
             return Ok(());
         }
-        // One client loads the rows for all waiting clients. If this read fails, all of these clients get the error: in an
-        // outage, each client would otherwise wait for the same timeout again.
+        // One client loads the rows for all that wait. If the read fails, all get its error, instead of waiting for the same timeout each.
         let requested_at = self.rt.now();
         let mut last_failure = self.log_reads.lock().await;
         let failed_during_wait = |failed_at| requested_at < failed_at && failed_at <= self.rt.now();

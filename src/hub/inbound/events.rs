@@ -22,7 +22,6 @@ use crate::wire::cli::{
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::{AckId, ack_frame};
 
-/// How many names of unknown events are logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
 /// What a handled event shows about the activity of its session or machine, the owner.

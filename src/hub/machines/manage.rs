@@ -235,8 +235,7 @@ impl Turn<'_> {
         self.state.cache.insert_loaded_machines(read, machines);
     }
 
-    /// Adds a new machine without a lookup: its write fails if the machine belongs to another namespace. Returns `None` if a lookup must
-    /// come first, because the machine has large values, or replaces another one.
+    /// Adds a new machine without a lookup: the write of a foreign one fails. `None` if it has large values or replaces one: look it up.
     fn add_machine(&mut self, id: &str, fields: &[(VersionedField, Json)]) -> Option<Receiver<Result<(), Error>>> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let field_bytes = || fields.iter().map(|(_, value)| value.text().len()).sum::<usize>();

@@ -103,8 +103,7 @@ impl Hub {
         turn.must_restart = true;
     }
 
-    /// Begins a change of all rows, which ends when the guard is dropped. Fails while another such change is in progress, because the end
-    /// of the other change could undo writes that follow this change.
+    /// Begins a change of all rows, until the guard is dropped. Fails during another change, whose end could undo writes of this one.
     pub(in crate::hub) fn begin_change(&self) -> Result<MutexGuard<'_, ()>, Error> {
         self.row_changes.try_lock().ok_or(Error::Overloaded)
     }

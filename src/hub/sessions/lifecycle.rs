@@ -1,7 +1,6 @@
 //! Commands to a session's CLI (PROTOCOL-WEB.md "Life cycle and modes"): abort, switch to remote, archive; the permission mode and the
-//! model, of which the hub stores only the values that the CLI confirms; options of the agent, which only the CLI keeps; and commands
-//! about the messages that wait until the agent is free. The CLI keeps this queue, and decides which of two commands wins
-//! (PROTOCOL-WEB.md "The queue").
+//! model, of which the hub stores only the confirmed values; options of the agent; and commands about the messages that wait until the
+//! agent is free. The CLI keeps this queue, and decides which of two commands wins (PROTOCOL-WEB.md "The queue").
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -40,7 +40,6 @@ pub struct NewSession {
 }
 
 impl Hub {
-    /// Returns the id of the session with the request's tag. Creates the session if there is none.
     pub async fn get_or_create_session(&self, new: &NewSession) -> Result<String, Error> {
         let is_tag = (1..=MAX_TAG_BYTES).contains(&new.tag.len());
         check_field(is_tag, "tag", format_args!("have 1 to {MAX_TAG_BYTES} bytes"))?;

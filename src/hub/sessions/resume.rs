@@ -159,8 +159,7 @@ impl Hub {
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
 
-    /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
-    /// result. This session does not change. The new one takes its settings, except the pin.
+    /// Starts a session with the history of this one up to a message, and its settings except the pin. A runner's failure is in the result.
     pub async fn fork(&self, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
         self.load_machines().await?;
         self.load_session(id).await?;

@@ -6,9 +6,8 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::wire::engineio;
 
-/// The close reason for a CLI with too many unread bytes.
+/// The close reason of a CLI, and the close code of a client, with too many unread bytes.
 const STALLED_CLI: &str = "Too much is unread: reconnect";
-/// The close code for a client with too many unread bytes.
 const CLOSE_STALLED: u16 = 4408;
 
 impl Hub {

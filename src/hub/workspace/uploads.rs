@@ -279,7 +279,6 @@ struct FileLimit {
 }
 
 impl FileLimit {
-    /// Returns the limit for a CLI that does not accept uploads in chunks.
     fn for_one_frame(self) -> Self {
         if self.bytes <= MAX_FRAME_FILE_BYTES {
             return self;

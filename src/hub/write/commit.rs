@@ -333,8 +333,7 @@ impl State {
         LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
     }
 
-    /// Whether only the database knows if a message has the local id. `false` also if the session has too many messages that
-    /// are not durable: memory and the database may then both lack the local id.
+    /// Whether only the database knows the local id. `false` with too many messages that are not durable: both may lack the local id.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
         let durable_seq = match self.write_queue.committed_session(session) {

@@ -89,8 +89,7 @@ impl Hub {
         Ok(found.then_some(text).and_then(Json::from_string))
     }
 
-    /// Appends a large value to a text whose memory is reserved. Reads one value at a time: its rows are in memory several times
-    /// while they are copied from JavaScript. Returns `false` if another value has replaced it.
+    /// Appends a large value to a text with reserved memory. One at a time: its rows are in memory several times. `false` if replaced.
     async fn append_value(&self, text: &mut String, owner: &str, large: &LargeRef) -> Result<bool, Error> {
         let _guard = self.large_reads.lock().await;
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
