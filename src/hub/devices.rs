@@ -75,8 +75,7 @@ impl Hub {
         }
     }
 
-    /// Whether a credential is valid, although the worker may have checked it some time ago. Asks the database if the object's storage does
-    /// not show it: once for each device, and once for all tokens of the namespace.
+    /// Whether a credential is still valid. Asks the database, if the storage does not show it: once for each device or generation.
     pub async fn confirm_credential(&self, credential: &Credential) -> Result<bool, Error> {
         match credential {
             Credential::Shared => {}

@@ -154,8 +154,7 @@ impl Hub {
         self.memory.budget.reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
-    /// Waits for memory up to [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS). Must not be called while a lock is held: a task
-    /// that frees memory may need the lock.
+    /// Waits for memory up to [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS): not with a lock that a task that frees it needs.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
         Box::pin(async move { Ok(self.memory.reserve(bytes, self.memory.deadline()).await?) })
     }

@@ -58,7 +58,7 @@ impl Hub {
         ]))
     }
 
-    /// Returns what the namespace has, and the bytes of its messages. Counts at most once in [`COUNTS_LIFETIME_MS`]: a count reads all sessions.
+    /// Returns what the namespace has, and the bytes of its messages. Counts once in [`COUNTS_LIFETIME_MS`]: a count reads all sessions.
     async fn count_stored(&self) -> Result<(Counts, u64), Error> {
         let mut last = self.status_reads.lock().await;
         let now = self.rt.now();

@@ -45,7 +45,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Stores the number of the last published event in one web client's attachment: what all clients have received before hibernation.
+    /// Stores the number of the last published event in one web client's attachment: it shows a woken hub what all clients have received.
     pub fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published();
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));

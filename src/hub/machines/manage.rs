@@ -1,5 +1,4 @@
-//! Loading, registering and changing machines. When one is needed, all machines of the namespace are loaded. `machine-alive`
-//! (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
+//! Loading, registering and changing machines. All of a namespace are loaded together. `machine-alive` is written only if it changes one.
 
 use futures::channel::oneshot::{self, Receiver};
 use futures::future::BoxFuture;

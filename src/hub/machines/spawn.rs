@@ -68,8 +68,7 @@ pub struct SpawnResult {
 }
 
 impl Hub {
-    /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
-    /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
+    /// Spawns a session on a machine. A runner's failure is in the result. An agent that the machine lacks must be in the vocabulary.
     pub async fn spawn_session(&self, machine: &str, params: SpawnParams) -> Result<SpawnResult, Error> {
         if params.yolo == Some(true) && self.config.forbidden_modes.forbids_approving_everything() {
             return Err(Error::ModeForbidden("yolo"));

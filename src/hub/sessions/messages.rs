@@ -156,8 +156,7 @@ impl Hub {
                 }
                 Err(Blocked::LocalIds(unknown)) => {
                     lookups += 1;
-                    // The next batch looks them up. Finds nothing if the session is evicted meanwhile, or has
-                    // [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
+                    // The next batch looks them up: in vain if the session is evicted or has `MAX_LOCAL_IDS` messages that are not durable.
                     self.turn().unknown_local_ids.extend(unknown);
                     self.wait_for_commit().await?;
                 }

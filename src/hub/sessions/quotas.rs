@@ -94,8 +94,7 @@ impl Turn<'_> {
         self.check_storage()
     }
 
-    /// Refuses a new session beyond a quota. A session that is being resumed may have a new session in its place until they are merged.
-    /// Returns `false` if the stored bytes must be counted first.
+    /// Refuses a new session beyond a quota, but not in place of one that is being resumed. `false` if the bytes must be counted first.
     pub(super) fn check_session_quotas(&self) -> Result<bool, Error> {
         let max = self.hub.config.quotas.max_sessions();
         let resumes = self.state.in_flight.count_resumes(self.hub.rt.now()).min(MAX_SESSIONS_ABOVE_QUOTA);

@@ -1,6 +1,5 @@
-//! A turn of the hub: an atomic step, which holds the lock of the hub's state and does not await. The turn of an agent, in the protocol,
-//! is something else. What all turns need: the object's only alarm, which is set to the earliest deadline of all components; and the
-//! attachment of a socket, which survives hibernation.
+//! A turn of the hub: an atomic step under the lock of the hub's state, without an await. It is not the turn of an agent. What all turns
+//! need: the object's only alarm, set to the earliest deadline of all components, and the attachments of sockets.
 
 pub mod deadlines;
 pub mod effects;

@@ -1,4 +1,5 @@
-//! Sending frames, and closing sockets: of clients that do not read, because the runtime keeps unread frames without limit.
+//! Sending frames, and closing sockets. A client that does not read is disconnected, because the runtime keeps unread frames in
+//! memory without limit.
 
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
