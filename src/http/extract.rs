@@ -19,7 +19,7 @@ use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::ports::UploadBody;
 use crate::hub::sessions::load::RelatedRows;
-use crate::hub::workspace::files::Workspace;
+use crate::hub::workspace::Workspace;
 use crate::limits::MAX_TEXT_BYTES;
 use crate::push::endpoint::Endpoint;
 use crate::store::Value;

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::extract::{Query, RoutedRequest};
 use super::response::Reply;
 use crate::hub::core::error::Error;
-use crate::hub::workspace::files::{Workspace, check_path};
+use crate::hub::workspace::{Workspace, check_path};
 use crate::memory_budget::ResponseText;
 use crate::model::json::{Json, MAX_SAFE_INTEGER};
 use crate::model::method::Method;

@@ -1,6 +1,4 @@
-//! The handler of the object's alarm, which does everything that is due. [`Turn::request_alarm`](crate::hub::turn::Turn::request_alarm) sets the alarm.
-
-use std::sync::Arc;
+//! The handler of the object's alarm, which does everything that is due.
 
 use futures::TryFutureExt;
 
@@ -15,7 +13,7 @@ use crate::model::owner::Owner;
 const RECENT_KEEP_ALIVE_MS: u64 = 5_000;
 
 impl Hub {
-    pub fn on_alarm(self: &Arc<Self>) {
+    pub fn on_alarm(&self) {
         let mut turn = self.turn();
         if turn.closed_for.is_some() {
             // The hub that opens the namespace sets the next alarm.
@@ -64,9 +62,8 @@ impl Hub {
         self.turn().set_next_alarm();
     }
 
-    /// Restarts the deadlines of sessions and machines at each alarm during a stall of the database and once after it, because their CLIs
-    /// may have waited for the database. Probes an unreachable database.
-    fn restart_deadlines_after_stall(self: &Arc<Self>, now: u64) {
+    /// Restarts all deadlines during a stall of the database and once after it: CLIs may have waited for it. Probes an unreachable one.
+    fn restart_deadlines_after_stall(&self, now: u64) {
         let Some(last_stalled_at) = self.db.last_stalled_at(now) else { return };
         if self.turn().liveness.restart_deadlines_before(last_stalled_at) {
             self.rt.kv_put(LAST_DB_STALL, &last_stalled_at.to_string());
@@ -77,7 +74,7 @@ impl Hub {
     }
 
     /// Makes owners whose deadline has passed inactive, unless activity has restarted it. Restarts the deadline if the write fails.
-    async fn deactivate_expired(self: &Arc<Self>, expired: Vec<Owner>) {
+    async fn deactivate_expired(&self, expired: Vec<Owner>) {
         for owner in expired {
             let deactivated = match &owner {
                 Owner::Session(id) => self.expire_session(id).await,
@@ -96,7 +93,7 @@ impl Hub {
     }
 
     /// Cancels the pending requests of sessions that have been inactive for too long.
-    async fn cancel_kept_requests(self: &Arc<Self>, sessions: Vec<String>) {
+    async fn cancel_kept_requests(&self, sessions: Vec<String>) {
         for id in sessions {
             let cancel = self.with_field(&id, state_if_pending, |turn, stored| {
                 // The session keeps its requests if it is active again, or if its requests have a new deadline.

@@ -8,6 +8,7 @@ use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::{Call, RpcError, RpcResult, rejection_reason};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
+use crate::limits::KILL_TIMEOUT_MS;
 use crate::metrics::{Counter, DurationMetric};
 use crate::model::json::Json;
 use crate::model::method::Method;
@@ -20,7 +21,7 @@ const MAX_CALL_ACK_ID: u32 = i32::MAX.cast_unsigned();
 impl Hub {
     /// Calls a method of a CLI, and returns its result as JSON text.
     pub async fn call(&self, owner: &Owner, method: Method, params: &Json) -> RpcResult {
-        self.call_in_dialect(owner, method, self.config.rpc_timeout_ms, &|_| params.clone()).await
+        self.call_in_dialect(owner, method, &|_| params.clone()).await
     }
 
     /// Calls a method, and returns its result, or `{success: false, error}` for a failed call.
@@ -31,17 +32,16 @@ impl Hub {
         })
     }
 
-    /// Calls a method with params that `make_params` writes in the dialect of the CLI: the protocol's words, or those of the deployment's
-    /// vocabulary. The name under which the CLI registered the method decides the dialect.
+    /// Calls a method with params in the dialect of the CLI, which the name decides under which the CLI registered the method.
     pub fn call_in_dialect<'a>(
         &'a self,
         owner: &'a Owner,
         method: Method,
-        timeout_ms: u64,
         make_params: &'a (dyn Fn(Dialect) -> Json + Send + Sync),
     ) -> BoxFuture<'a, RpcResult> {
         Box::pin(async move {
             let started_at = self.rt.now();
+            let timeout_ms = if method == Method::KillSession { KILL_TIMEOUT_MS } else { self.config.rpc_timeout_ms };
             let called = async {
                 let call = self.open_call(owner, method, timeout_ms).await?;
                 let dialect = self.config.vocabulary.dialect_of_method(call.unprefixed_name());
@@ -128,8 +128,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Opens a call. On failure, returns a receiver that resolves when the CLI has reconnected, and that is canceled at
-    /// `wait_deadline` at the latest; `None` if no CLI is expected to reconnect.
+    /// Opens a call. On failure, returns a receiver for the reconnection of the CLI, canceled at `wait_deadline`, unless none is expected.
     fn try_call(
         &mut self,
         owner: &Owner,

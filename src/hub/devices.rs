@@ -1,9 +1,5 @@
-//! Devices of the namespace: browsers, phones and CLIs with a token of their own (`docs/design/devices.md`).
-//!
-//! The object writes a revocation to D1 and to its own storage, then closes the device's sockets. A worker caches valid tokens for ten
-//! seconds and may forward a revoked token in this time. So the object checks its own storage for each new socket.
-
-use futures::future::BoxFuture;
+//! Devices of the namespace: browsers, phones and CLIs with a token of their own; and revocations (docs/design/devices.md). A worker may
+//! forward a token for some seconds after its revocation, so the object checks its own storage for each new socket.
 
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, VerifiedToken, is_device_token};
@@ -29,17 +25,12 @@ const REVOCATION_RECORD_MS: u64 = 3_600_000;
 pub type NewCode = (Code, String, u64);
 
 /// Creates a code with an unused selector from a random secret.
-pub async fn create_code(
-    db: &dyn Database,
-    pairing: &NewPairing<'_>,
-    secret: &[u8],
-    now: u64,
-) -> Result<NewCode, Error> {
+pub async fn create_code(db: &dyn Database, new: &NewPairing<'_>, secret: &[u8], now: u64) -> Result<NewCode, Error> {
     for attempt in 0..MAX_CODE_ATTEMPTS {
         let random = hash([secret, &[attempt]].concat());
-        let code = Code::generate(random.as_bytes(), pairing.secret_hash.is_some());
+        let code = Code::generate(random.as_bytes(), new.secret_hash.is_some());
         let device_id = uuid_v7(now, random.as_bytes().first_chunk().unwrap_or(&[0; 10]));
-        match insert_pairing(db, (code.selector(), &code.hash(), &device_id), pairing, now).await? {
+        match insert_pairing(db, (code.selector(), &code.hash(), &device_id), new, now).await? {
             Insertion::Done => return Ok((code, device_id, now + CODE_LIFETIME_MS)),
             Insertion::TooManyCodes => return Err(Error::TooManyCodes),
             Insertion::Collision => {}
@@ -84,8 +75,7 @@ impl Hub {
         }
     }
 
-    /// Whether a credential is valid, although the worker may have checked it some time ago. Asks the database if the object's storage does
-    /// not show it: once for each device, and once for all tokens of the namespace.
+    /// Whether a credential is still valid. Asks the database, if the storage does not show it: once for each device or generation.
     pub async fn confirm_credential(&self, credential: &Credential) -> Result<bool, Error> {
         match credential {
             Credential::Shared => {}
@@ -179,8 +169,8 @@ impl Hub {
         found.map(|request| request.json).ok_or(Error::UnknownCode)
     }
 
-    /// `POST /api/devices/requests/:code`: the first decision counts. The same decision again succeeds, because the response to
-    /// the first may be lost. Fails if `credential` is revoked.
+    /// `POST /api/devices/requests/:code`: the first decision counts, and succeeds again, because its response may be lost. Fails if
+    /// `credential` is revoked.
     pub async fn decide_device_request(&self, code: &Code, is_approved: bool, credential: Value) -> Result<(), Error> {
         let decision = Some(Decision { namespace: &self.config.namespace, is_approved, credential });
         let found = devices::find_request(&self.access, code.selector(), &code.hash(), decision, self.rt.now()).await?;
@@ -203,8 +193,7 @@ impl Hub {
         Ok(())
     }
 
-    /// `POST /api/namespaces/revoke`: revokes the tokens, the devices and the JWTs of the namespace. Returns the generation of its new
-    /// tokens. Clients with the shared secret reconnect.
+    /// `POST /api/namespaces/revoke`: revokes all tokens, devices and JWTs; other clients reconnect. Returns the new generation.
     pub async fn revoke_namespace(&self) -> Result<u32, Error> {
         let namespace = &self.config.namespace;
         let generation = self.load_generation().await? + 1;
@@ -216,36 +205,34 @@ impl Hub {
 
     /// Records a revocation under `key` in the object's storage, commits it, and disconnects the clients of `device`, or all, also if the
     /// outcome is unknown. The batch also deletes the codes that the revoked client may have created, and all approved requests.
-    fn revoke<'a>(
-        &'a self,
+    async fn revoke(
+        &self,
         mut statements: Vec<Statement>,
         key: String,
         value: u64,
-        device: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            statements.push(devices::delete_pairings(&self.config.namespace, device));
-            // Stored before the commit, so that requests and sockets that begin during the commit are refused.
-            let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
-            self.rt.kv_put(&key, &value);
-            self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
-            let pending_key = format!("{REVOKING}{}", device.unwrap_or_default());
-            self.rt.kv_put(&pending_key, "");
-            let result = self.change_subscriptions(statements).await;
-            if result.as_ref().map_or_else(DbError::is_outcome_unknown, |()| true) {
-                self.end_revocation(&pending_key);
-                return Ok(result?);
+        device: Option<&str>,
+    ) -> Result<(), Error> {
+        statements.push(devices::delete_pairings(&self.config.namespace, device));
+        // Stored before the commit, so that requests and sockets that begin during the commit are refused.
+        let (earlier, value) = (self.rt.kv_get(&key), value.to_string());
+        self.rt.kv_put(&key, &value);
+        self.rt.kv_list(CONFIRMED_DEVICES).iter().for_each(|(key, _)| self.rt.kv_delete(key));
+        let pending_key = format!("{REVOKING}{}", device.unwrap_or_default());
+        self.rt.kv_put(&pending_key, "");
+        let result = self.change_subscriptions(statements).await;
+        if result.as_ref().map_or_else(DbError::is_outcome_unknown, |()| true) {
+            self.end_revocation(&pending_key);
+            return Ok(result?);
+        }
+        self.rt.kv_delete(&pending_key);
+        // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
+        if self.rt.kv_get(&key) == Some(value) {
+            match earlier {
+                Some(earlier) => self.rt.kv_put(&key, &earlier),
+                None => self.rt.kv_delete(&key),
             }
-            self.rt.kv_delete(&pending_key);
-            // Undone, so that a device that revokes itself can try again. But a concurrent revocation may have stored another value.
-            if self.rt.kv_get(&key) == Some(value) {
-                match earlier {
-                    Some(earlier) => self.rt.kv_put(&key, &earlier),
-                    None => self.rt.kv_delete(&key),
-                }
-            }
-            Ok(result?)
-        })
+        }
+        Ok(result?)
     }
 
     pub(in crate::hub) fn end_revocation(&self, pending_key: &str) {

@@ -6,9 +6,6 @@
 //! hibernation, a deploy or a crash continues where the last instance stopped.
 //! **Source**: `docs/PROTOCOL.md`; platform limits are named where they apply.
 //!
-//! A topic has at most three places: its state machine without IO in `core/TOPIC`, the methods of [`Hub`] and `Turn` that drive it in
-//! the folder `TOPIC`, its statements in `src/store`. `turn` and `write` have what belongs to no topic.
-//!
 //! The floors, from the bottom up (`tests/it/layers.rs` reads this list, and names the files of a topic that are on a lower floor
 //! than its folder, for example what runs under the lock). A method calls only methods of its own floor and of floors below:
 //!
@@ -54,7 +51,7 @@ pub mod workspace;
 pub mod write;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, TryLockError, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use futures::future::BoxFuture;
 
@@ -85,8 +82,7 @@ type FencedDb = Arc<Retrying<Fenced>>;
 struct Places {
     databases: Arc<Databases>,
     placed: Arc<Placed>,
-    /// All databases in the order of their numbers, for a move and a deletion. The database of the namespace must not be used from this
-    /// list, because it has the same fence as [`Hub::db`].
+    /// All databases by number, for a move and a deletion. Not for the namespace's own database, which has the same fence as [`Hub::db`].
     fenced_by_number: Vec<FencedDb>,
 }
 
@@ -158,30 +154,16 @@ impl Hub {
         self.memory.budget.reserve(bytes).ok_or(Error::MemoryInUse)
     }
 
-    /// Waits for memory. Fails after [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS). Must not be called while a lock is held: a
-    /// task that frees memory may need the lock.
+    /// Waits for memory up to [`MEMORY_TIMEOUT_MS`](crate::limits::MEMORY_TIMEOUT_MS): not with a lock that a task that frees it needs.
     pub fn wait_for_memory(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, Error>> {
-        self.wait_for_memory_until(bytes, self.memory.deadline())
-    }
-
-    /// Waits for memory until a time in Unix milliseconds.
-    pub(in crate::hub) fn wait_for_memory_until(
-        &self,
-        bytes: usize,
-        deadline: u64,
-    ) -> BoxFuture<'_, Result<Reservation, Error>> {
-        Box::pin(async move { Ok(self.memory.reserve(bytes, deadline).await?) })
+        Box::pin(async move { Ok(self.memory.reserve(bytes, self.memory.deadline()).await?) })
     }
 }
 
 impl Evictable for Hub {
     fn evict(&self, bytes: usize) {
-        let mut state = match self.state.try_lock() {
-            Ok(state) => state,
-            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
-            // The code that requests memory holds the lock, and may be changing a cached session.
-            Err(TryLockError::WouldBlock) => return,
-        };
+        // The code that requests memory may hold the lock, and may be changing a cached session.
+        let Ok(mut state) = self.state.try_lock() else { return };
         if state.memory_reservations.cache.bytes() > MIN_CACHED_BYTES {
             state.shrink_cache(|_| bytes);
         }

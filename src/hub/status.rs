@@ -1,7 +1,5 @@
 //! What an operator or a user can see of a namespace: `GET /api/status`, and `GET /metrics?namespace=NAME`.
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::log::hash_of_namespace;
@@ -20,7 +18,7 @@ const HELD: &str = "Bytes of the memory budget that requests, frames and caches 
 
 impl Hub {
     /// Returns the body of `GET /api/status` (docs/openapi.yaml).
-    pub async fn status(self: &Arc<Self>, version: &'static str, protocol_version: u32) -> Result<Json, Error> {
+    pub async fn status(&self, version: &'static str, protocol_version: u32) -> Result<Json, Error> {
         let (counts, bytes) = self.count_stored().await?;
         let namespace = self.config.namespace.as_str();
         // The counts were read from the database, so the place is known.
@@ -60,8 +58,8 @@ impl Hub {
         ]))
     }
 
-    /// Returns what the namespace has, and the bytes of its messages. Counts at most once in [`COUNTS_LIFETIME_MS`], because a count reads all sessions.
-    async fn count_stored(self: &Arc<Self>) -> Result<(Counts, u64), Error> {
+    /// Returns what the namespace has, and the bytes of its messages. Counts once in [`COUNTS_LIFETIME_MS`]: a count reads all sessions.
+    async fn count_stored(&self) -> Result<(Counts, u64), Error> {
         let mut last = self.status_reads.lock().await;
         let now = self.rt.now();
         if let Some((_, counts, bytes)) = last.filter(|(at, ..)| now < at + COUNTS_LIFETIME_MS) {

@@ -21,7 +21,7 @@ use crate::hub::core::storage_keys::{
 use crate::hub::core::telemetry::Telemetry;
 use crate::hub::{Config, FencedDb, Hub, Places};
 use crate::log::LogLine;
-use crate::memory_budget::{Evictable, MemoryBudget};
+use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counter;
 use crate::store::Database;
 use crate::store::fence::{Epoch, Fenced};
@@ -47,8 +47,6 @@ impl Hub {
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_deadlines(&*rt, now);
-        state.restore_kept_requests(&*rt);
-        state.restore_reactivations(&*rt, now);
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
         // A deploy disconnects all sockets. So if there are sockets and no crash, the object has hibernated.
         let is_after_hibernation = state.connections.has_clients() && !rt.previous_instance_crashed();
@@ -74,13 +72,11 @@ impl Hub {
             wrong_tokens: Default::default(),
             this: Weak::clone(this),
         });
-        let cache: Weak<dyn Evictable> = hub.this.clone();
-        memory_budget.add_cache(cache);
+        memory_budget.add_cache(hub.this.clone());
         hub.turn().restore_event_stream();
         // A crash may have interrupted revocations.
         hub.rt.kv_list(REVOKING).iter().for_each(|(key, _)| hub.end_revocation(key));
-        // In a task, so that an alarm that woke the object is handled first. The handler of the alarm sets the next alarm, and a
-        // second call would cost another write.
+        // In a task: the handler of an alarm that woke the object sets the next alarm, and a second call would cost another write.
         hub.spawn(|hub| async move { hub.turn().set_next_alarm() });
         hub
     }
@@ -270,17 +266,11 @@ impl State {
         if let Some(at) = rt.kv_get(LAST_DB_STALL).and_then(|at| at.parse().ok()) {
             self.liveness.restart_deadlines_before(at);
         }
-    }
-
-    fn restore_kept_requests(&mut self, rt: &dyn Runtime) {
         for (key, until) in rt.kv_list(KEPT_REQUESTS) {
             if let (Some(session), Ok(until)) = (key.strip_prefix(KEPT_REQUESTS), until.parse()) {
                 self.kept_requests.set(session, until);
             }
         }
-    }
-
-    fn restore_reactivations(&mut self, rt: &dyn Runtime, now: u64) {
         for (key, until) in rt.kv_list(REACTIVATION) {
             match (key.strip_prefix(REACTIVATION), until.parse()) {
                 (Some(session), Ok(until)) if until > now => self.in_flight.expect_reactivation(session, until),

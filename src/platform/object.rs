@@ -29,10 +29,10 @@ use crate::http::extract::{ExternalBody, is_credential_sent, is_upload, refuse_u
 use crate::http::{events, respond};
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::Upgrade;
+use crate::hub::core::peers::handshake::{MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT};
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::{ConnId, Runtime};
 use crate::hub::core::storage_keys;
-use crate::hub::inbound::connect::{MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT};
 use crate::model::namespace::Namespace;
 
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.

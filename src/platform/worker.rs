@@ -28,10 +28,10 @@ use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_upload};
 use crate::http::route_patterns;
 use crate::hub::core::peers::connections::{Connecting, Upgrade};
-use crate::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
-use crate::hub::inbound::connect::{
+use crate::hub::core::peers::handshake::{
     BINARY_UNSUPPORTED, Close, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CONNECT,
 };
+use crate::hub::core::peers::send_window::MAX_UNACKED_BYTES_WITH_DELTAS;
 use crate::limits::{
     BODY_TIMEOUT_MS, DB_RETRY_PERIOD_MS, DB_STALL_MS, DB_TIMEOUT_MS, EDGE_TIMEOUT_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS,
     RESUME_TIMEOUT_MS,

@@ -4,7 +4,8 @@ use crate::support::cli::parse_frame;
 use crate::support::prelude::*;
 use crate::support::socket::Socket;
 use session_gateway_hub::hub::core::peers::connections::Upgrade;
-use session_gateway_hub::hub::inbound::connect::{MAX_SOCKETS, MAX_UNAUTHENTICATED_FRAME_BYTES};
+use session_gateway_hub::hub::core::peers::handshake::MAX_UNAUTHENTICATED_FRAME_BYTES;
+use session_gateway_hub::hub::inbound::connect::MAX_SOCKETS;
 
 const VALID: &str = r#"40/cli,{"token":"secret:team"}"#;
 const INVALID: &str = r#"40/cli,{"token":"wrong"}"#;

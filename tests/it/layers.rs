@@ -17,14 +17,14 @@ const USES: &str = "
     auth              -> model
     http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
     hub               -> hub::core hub::core::error hub::core::ports limits memory_budget model store
-    hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn metrics model
+    hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
     hub::core::events -> hub::core::peers limits model store
     hub::core::local_ids -> limits store
     hub::core::memory -> memory_budget
     hub::core::namespace -> hub::core::error hub::core::ports memory_budget model
-    hub::core::peers  -> hub::core::ports limits model wire
+    hub::core::peers  -> auth hub::core::ports limits model wire
     hub::core::ports  -> log model
     hub::core::push   -> auth hub::core::ports model push store
     hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::peers hub::core::ports limits model store wire
@@ -45,7 +45,7 @@ const USES: &str = "
     memory_budget     -> limits
     metrics           ->
     model             -> limits
-    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::inbound limits log memory_budget model push store wire
+    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports limits log memory_budget model push store wire
     push              -> model
     store             -> limits log memory_budget model
     wire              -> limits model

@@ -37,8 +37,7 @@ impl Turn<'_> {
     }
 
     pub fn restore_event_stream(&mut self) {
-        let last_published =
-            self.state.connections.subscriptions().map(|(_, subscription)| subscription.last_published).max();
+        let last_published = self.state.connections.subscriptions().map(|(_, s)| s.last_published).max();
         self.state.events.on_wake(&self.hub.rt.kv_get(HEAD_KEY).unwrap_or_default(), last_published);
         match last_published {
             Some(_) => self.start_logging(),
@@ -46,8 +45,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Stores the number of the last published event in the attachment of one web client's socket. After hibernation, this
-    /// number shows which events all connected clients have received.
+    /// Stores the number of the last published event in one web client's attachment: it shows a woken hub what all clients have received.
     pub fn persist_last_published(&mut self) {
         let last_published = self.state.events.last_published;
         let first = self.state.connections.subscriptions().next().map(|(conn, first)| (conn, first.clone()));

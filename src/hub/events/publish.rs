@@ -65,9 +65,7 @@ impl Turn<'_> {
                 self.broadcast(number, &event.body, |subscription| subscription.receives(&event.audience));
             }
             Action::Gap(number) => self.send_gap_notice(number, None),
-            Action::Read => {
-                self.hub.spawn(Hub::publish_missed_events_with_retries);
-            }
+            Action::Read => self.hub.spawn(Hub::publish_missed_events_with_retries),
         }
     }
 
@@ -83,8 +81,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Notifies web clients that they have missed events: the clients that receive the messages of `session`, or all if it is `None`.
-    /// The notice has the id of event `number`.
+    /// Sends a gap notice, with the id of event `number`, to the web clients that receive the messages of `session`; `None`: to all.
     pub fn send_gap_notice(&mut self, number: u64, session: Option<&str>) {
         let frame = |(conn, subscription): (ConnId, &Subscription)| {
             let body = connection_changed(subscription, "gap");
@@ -157,8 +154,7 @@ impl Turn<'_> {
 }
 
 impl Hub {
-    /// Publishes the events that connected clients may have missed: after a wake, or after a commit with an unknown outcome. Reads
-    /// the events from the log in the database.
+    /// Publishes the events that connected clients may have missed after a wake or an unknown outcome. Reads them from the log.
     pub(in crate::hub) async fn publish_missed_events(&self) -> Result<(), DbError> {
         let namespace = &self.config.namespace;
         loop {
@@ -177,8 +173,7 @@ impl Hub {
         }
     }
 
-    /// Publishes missed events, and tries again if a read fails. Without this, clients would get the missed events only when the next
-    /// batch is written or the next session is loaded.
+    /// Publishes missed events, and tries again if a read fails: otherwise, clients would get them only with the next batch or load.
     async fn publish_missed_events_with_retries(self: Arc<Self>) {
         let mut rejected_reads = 0;
         while let Err(error) = self.publish_missed_events().await {

@@ -1,7 +1,5 @@
 //! Connected web clients: subscribing and resuming, heartbeats, visibility, the end of their tokens.
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::peers::connections::{Connection, Peer};
@@ -25,14 +23,13 @@ impl Hub {
     }
 
     /// Loads the events after `last_event_id` that are still in the log, if there is memory for them, for [`Hub::subscribe`].
-    pub async fn load_missed_events(self: &Arc<Self>, last_event_id: Option<&str>) -> Result<(), Error> {
+    pub async fn load_missed_events(&self, last_event_id: Option<&str>) -> Result<(), Error> {
         self.publish_missed_events().await?;
         let to_load = || last_event_id.and_then(|id| self.turn().events.rows_to_load(id));
         if to_load().is_none() {
             return Ok(());
         }
-        // One client loads the rows for all waiting clients. If this read fails, all of these clients get the error: in an
-        // outage, each client would otherwise wait for the same timeout again.
+        // One client loads the rows for all that wait. If the read fails, all get its error, instead of waiting for the same timeout each.
         let requested_at = self.rt.now();
         let mut last_failure = self.log_reads.lock().await;
         let failed_during_wait = |failed_at| requested_at < failed_at && failed_at <= self.rt.now();
@@ -43,7 +40,7 @@ impl Hub {
             // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting with the lock is
             // safe: no task that frees memory needs the lock, and all clients that wait for it have the same deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
-            let memory = self.wait_for_memory_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
+            let memory = self.memory.reserve(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
@@ -53,7 +50,7 @@ impl Hub {
     }
 
     /// Registers a web client and sends it `connection-changed`, then the events that it missed since `last_event_id`.
-    pub fn subscribe(self: &Arc<Self>, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
+    pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
         subscription.id = self.new_id();
         let now = self.rt.now();
         subscription.set_visibility(subscription.is_reported_visible, now);

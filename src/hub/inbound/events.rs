@@ -1,7 +1,4 @@
-//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). An event names a session or machine of the socket's namespace. A rejected
-//! event never closes the socket.
-
-use std::sync::Arc;
+//! Events of CLIs (PROTOCOL-CLI.md "Events from a CLI"). A rejected event never closes the socket.
 
 use serde_json::value::RawValue;
 
@@ -12,7 +9,7 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::inbound::replies::{Refusal, Sender, subject_of};
 use crate::hub::sessions::messages::Draft;
-use crate::hub::turn::Turn;
+use crate::hub::sessions::presence::EndCause;
 use crate::limits::{MAX_ECHO_CHARS, MAX_INLINE_BYTES};
 use crate::log::{Level, LogLine};
 use crate::model::event::DeltaEvent;
@@ -25,7 +22,6 @@ use crate::wire::cli::{
 use crate::wire::field_types::truncate;
 use crate::wire::socketio::{AckId, ack_frame};
 
-/// How many names of unknown events are logged.
 pub const MAX_UNKNOWN_EVENTS: usize = 100;
 
 /// What a handled event shows about the activity of its session or machine, the owner.
@@ -44,7 +40,7 @@ enum Activity {
 impl Hub {
     /// Handles an event of a connected CLI. `arrived_at` is in Unix milliseconds.
     pub(in crate::hub) async fn on_event(
-        self: &Arc<Self>,
+        &self,
         (conn, arrived_at): (ConnId, u64),
         ack: Option<AckId>,
         name: &str,
@@ -57,7 +53,7 @@ impl Hub {
         let event = match decode(name, translated_args.as_ref().map_or(args, |args| args)) {
             Ok(event) => event,
             Err(EventError::Unknown(name)) => {
-                self.turn().log_unknown_event(&name);
+                self.log_unknown_event(&name);
                 if let Some(ack) = ack {
                     self.turn().send_frame(conn, &ack_frame(NAMESPACE, ack, &[]));
                 }
@@ -88,7 +84,8 @@ impl Hub {
                 result.map(|timing| (Activity::Alive, Some(timing)))
             }
             CliEvent::SessionEnd(end) => {
-                self.on_session_end(&end, conn).await.map(|()| (Activity::Ended, Some(AckTiming::OnCommit)))
+                let ended = self.end_session(&end.sid, EndCause::LeftBy(conn)).await;
+                ended.map(|()| (Activity::Ended, Some(AckTiming::OnCommit)))
             }
             CliEvent::MachineAlive(alive) => {
                 let result = self.record_machine_activity(&alive.machine_id, conn, arrived_at).await;
@@ -120,16 +117,15 @@ impl Hub {
         }
     }
 
-    async fn on_message(self: &Arc<Self>, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
+    async fn on_message(&self, from: Sender, message: NewMessage<'_>) -> Result<(), Error> {
         self.check_room_for_copy(message.payload_bytes())?;
         let content = message.content();
         let draft = Draft::new(message.sid, message.local_id, content);
-        let draft = Draft { from: Some(from.conn), ack: from.ack, ..draft };
-        self.append_message(draft).await.map(|_| ())
+        self.append_message(Draft { from: Some(from.conn), ack: from.ack, ..draft }).await.map(drop)
     }
 
     /// Sends a delta to the web clients that receive the session's messages, or drops it.
-    async fn on_message_delta(self: &Arc<Self>, delta: &MessageDelta) -> Result<(), Error> {
+    async fn on_message_delta(&self, delta: &MessageDelta) -> Result<(), Error> {
         self.load_session(&delta.sid).await?;
         let mut turn = self.turn();
         let State { live_texts, memory_reservations, connections, .. } = &mut *turn;
@@ -145,7 +141,7 @@ impl Hub {
         Ok(())
     }
 
-    async fn on_update(self: &Arc<Self>, from: Sender, arrived_at: u64, update: UpdateEvent<'_>) -> Result<(), Error> {
+    async fn on_update(&self, from: Sender, arrived_at: u64, update: UpdateEvent<'_>) -> Result<(), Error> {
         let UpdateEvent { owner, field, expected_version, value } = update;
         let Sender { conn, ack, .. } = from;
         if let Owner::Session(_) = owner {
@@ -161,7 +157,7 @@ impl Hub {
         }
     }
 
-    async fn handle_activity(self: &Arc<Self>, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
+    async fn handle_activity(&self, owner: Owner, (conn, arrived_at): (ConnId, u64), activity: Activity) {
         match activity {
             Activity::Nothing => {}
             Activity::Ended => self.turn().remove_served(conn, &owner),
@@ -180,7 +176,7 @@ impl Hub {
 
     /// Records activity other than a keep-alive. A machine comes online. The deadline of an active session restarts; an
     /// inactive session stays inactive. Errors are ignored, because later activity has the same effect.
-    pub(in crate::hub) async fn record_activity(self: &Arc<Self>, owner: Owner, from: ConnId) {
+    pub(in crate::hub) async fn record_activity(&self, owner: Owner, from: ConnId) {
         let now = self.rt.now();
         match owner {
             Owner::Machine(id) => drop(self.record_machine_activity(&id, from, now).await),
@@ -193,9 +189,8 @@ impl Hub {
         if bytes > MAX_INLINE_BYTES { self.turn().ensure_write_queue_has_room(bytes) } else { Ok(()) }
     }
 
-    /// Acknowledges a handled event: immediately, or when the change is durable. `None`: the commit of the event's change
-    /// sends the acknowledgement. `ignored`: the names of the event's invalid fields.
-    fn acknowledge(self: &Arc<Self>, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
+    /// Acknowledges a handled event; `None`: the commit of its change does. `ignored`: the names of the event's invalid fields.
+    fn acknowledge(&self, from: Sender, ignored: &[&str], timing: Option<AckTiming>) {
         let (Some(timing), Some(ack)) = (timing, from.ack) else { return };
         let failed = message_rejected("The hub could not store the change. Try again.", "unavailable", None);
         let reply = Reply::acknowledgement(from.conn, ack, &ok_ack(ignored), &failed);
@@ -207,14 +202,12 @@ impl Hub {
             }
         }
     }
-}
 
-impl Turn<'_> {
     /// Logs an event that the protocol does not define, the first of each name. CLIs of other versions may send such events.
-    fn log_unknown_event(&mut self, name: &str) {
-        let (name, logged) = (truncate(name, MAX_ECHO_CHARS), &mut self.state.unknown_events);
+    fn log_unknown_event(&self, name: &str) {
+        let (name, logged) = (truncate(name, MAX_ECHO_CHARS), &mut self.turn().unknown_events);
         if logged.len() < MAX_UNKNOWN_EVENTS && !logged.contains(name.as_ref()) {
-            self.hub.telemetry.log(LogLine::new(Level::Debug, "unknown-event").text("name", &name));
+            self.telemetry.log(LogLine::new(Level::Debug, "unknown-event").text("name", &name));
             logged.insert(name.into_owned());
         }
     }

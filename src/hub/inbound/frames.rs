@@ -2,16 +2,15 @@
 //! even when a frame waits for the database. Answers to the hub are the exception: they do not wait for earlier frames.
 
 use std::fmt::Display;
-use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::peers::frame_queue::{FRAME_OVERHEAD_BYTES, QueuedFrame};
-use crate::hub::core::ports::ConnId;
-use crate::hub::core::state::State;
-use crate::hub::inbound::connect::{
+use crate::hub::core::peers::handshake::{
     BINARY_UNSUPPORTED, FRAME_TOO_LARGE, MAX_UNAUTHENTICATED_FRAME_BYTES, PARSE_ERROR, close_reason, unexpected_reason,
 };
+use crate::hub::core::ports::ConnId;
+use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
@@ -43,7 +42,7 @@ pub struct AdmittedFrame {
 impl Hub {
     /// Waits for memory for a frame of `bytes` that is not yet in wasm memory. `None` if the frame can't be handled: the socket
     /// was closed, or the hub closes it because the frame is too large or because there is no memory.
-    pub async fn admit_frame(self: &Arc<Self>, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
+    pub async fn admit_frame(&self, conn: ConnId, bytes: usize) -> Option<AdmittedFrame> {
         let is_first = {
             let mut turn = self.turn();
             let connection = turn.connections.get_mut(conn)?;
@@ -78,7 +77,7 @@ impl Hub {
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough; `false` at once if another frame waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
         let Some(_place) = self.memory.budget.reserve_waiting_place() else { return false };
-        self.wait_for_memory_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
+        self.memory.reserve(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
     /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for others of the namespace.
@@ -90,14 +89,13 @@ impl Hub {
     }
 
     /// Handles a text frame, after the earlier frames of its socket.
-    pub async fn on_text(self: &Arc<Self>, conn: ConnId, frame: String) {
+    pub async fn on_text(&self, conn: ConnId, frame: String) {
         if let Some(admitted) = self.admit_frame(conn, frame.len()).await {
             self.on_admitted_text(conn, admitted, frame).await;
         }
     }
 
-    /// Handles a text frame after [`admit_frame`](Self::admit_frame).
-    pub async fn on_admitted_text(self: &Arc<Self>, conn: ConnId, admitted: AdmittedFrame, frame: String) {
+    pub async fn on_admitted_text(&self, conn: ConnId, admitted: AdmittedFrame, frame: String) {
         if !admitted.is_first && self.on_answer(conn, &frame) {
             return;
         }
@@ -138,7 +136,7 @@ impl Hub {
         }
     }
 
-    async fn on_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
+    async fn on_frame(&self, conn: ConnId, frame: &QueuedFrame) {
         let connecting = {
             let mut turn = self.turn();
             let is_closed_cli = turn.connections.has_frames_of_closed_cli(conn);
@@ -157,8 +155,7 @@ impl Hub {
         }
     }
 
-    /// Handles an answer of a CLI to the hub: a pong, or the result of a call. An answer needs no database, so it does not wait
-    /// for earlier frames of its socket. Returns false for other and malformed frames.
+    /// Handles a pong, or the result of a call. An answer needs no database, so it overtakes frames. Returns false for other frames.
     fn on_answer(&self, conn: ConnId, frame: &str) -> bool {
         if self.turn().connections.cli(conn).is_none() {
             return false;
@@ -179,7 +176,7 @@ impl Hub {
         true
     }
 
-    async fn on_cli_frame(self: &Arc<Self>, conn: ConnId, frame: &QueuedFrame) {
+    async fn on_cli_frame(&self, conn: ConnId, frame: &QueuedFrame) {
         match engineio::decode(&frame.text) {
             Ok(engineio::Packet::Close) => self.turn().disconnect(conn, 1000, ""),
             Ok(engineio::Packet::Pong) => self.on_pong(conn),
@@ -191,18 +188,20 @@ impl Hub {
         }
     }
 
-    async fn on_packet(self: &Arc<Self>, conn: ConnId, text: &str, arrived_at: u64) {
+    async fn on_packet(&self, conn: ConnId, text: &str, arrived_at: u64) {
         match socketio::decode(text) {
             Err(error) => self.turn().close_invalid(conn, &error, close_reason(&error)),
+            Ok(Packet::Event { namespace: NAMESPACE, ack, name, args }) => {
+                self.on_event((conn, arrived_at), ack, &name, &args).await;
+            }
+            Ok(Packet::Ack { namespace: NAMESPACE, id, args }) => self.turn().rpc.complete(conn, id, &args),
+            Ok(Packet::Disconnect { namespace: NAMESPACE }) => self.turn().disconnect(conn, 1000, ""),
             Ok(Packet::Connect { namespace, .. }) if namespace != NAMESPACE => {
                 self.turn().send_frame(conn, &socketio::connect_error_frame(namespace, "Invalid namespace"));
             }
-            Ok(packet) if packet.namespace() != NAMESPACE => self.turn().close_unexpected(conn, &packet),
-            Ok(Packet::Event { ack, name, args, .. }) => self.on_event((conn, arrived_at), ack, &name, &args).await,
-            Ok(Packet::Ack { id, args, .. }) => self.turn().rpc.complete(conn, id, &args),
-            Ok(Packet::Disconnect { .. }) => self.turn().disconnect(conn, 1000, ""),
-            Ok(packet @ (Packet::Connect { .. } | Packet::ConnectError { .. })) => {
-                self.turn().close_unexpected(conn, &packet);
+            Ok(packet) => {
+                let (code, reason) = unexpected_reason(&packet);
+                self.turn().close_invalid(conn, &reason, (code, reason));
             }
         }
     }
@@ -235,11 +234,6 @@ impl Turn<'_> {
             to_ping.push(conn);
         }
         self.hub.rt.send(&to_ping, engineio::PING_FRAME);
-    }
-
-    fn close_unexpected(&mut self, conn: ConnId, packet: &Packet<'_>) {
-        let (code, reason) = unexpected_reason(packet);
-        self.close_invalid(conn, &reason, (code, reason));
     }
 
     /// Closes a socket after a packet that can't be decoded or is not expected.

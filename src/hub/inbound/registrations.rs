@@ -1,7 +1,6 @@
 //! The sessions and machines that a socket serves, and the RPC methods that it registers. Its attachment stores them.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -63,7 +62,7 @@ impl State {
 
 impl Hub {
     /// Registers a method for a socket. Returns the session or machine of the method; `None` if the socket has closed.
-    pub(in crate::hub) async fn register(self: &Arc<Self>, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
+    pub(in crate::hub) async fn register(&self, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
         let vocabulary = &self.config.vocabulary;
         let is_served = |state: &State| {
             state.connections.cli(conn).is_some_and(|cli| cli.resolve_method(name, vocabulary).is_some())
@@ -101,7 +100,7 @@ impl Hub {
     }
 
     /// Finds the session or machine of the namespace whose id is the prefix of a method name. `None` if there is none.
-    async fn find_owner(self: &Arc<Self>, name: &str) -> Result<Option<Owner>, Refusal> {
+    async fn find_owner(&self, name: &str) -> Result<Option<Owner>, Refusal> {
         // An id of a machine, or the name of a method, may contain colons.
         let prefixes = [name.split_once(':'), name.rsplit_once(':')].into_iter().flatten();
         for (id, _) in prefixes {

@@ -1,8 +1,4 @@
-//! Loading, registering and changing machines: their versioned fields (metadata and runner state), and whether they are online. When a
-//! machine is needed, all machines of the namespace are loaded. An update names the version that it is based on (optimistic
-//! concurrency), and increments it. `machine-alive` (PROTOCOL-CLI.md "Liveness") is written to the database only if it changes something.
-
-use std::sync::Arc;
+//! Loading, registering and changing machines. All of a namespace are loaded together. `machine-alive` is written only if it changes one.
 
 use futures::channel::oneshot::{self, Receiver};
 use futures::future::BoxFuture;
@@ -35,13 +31,12 @@ const MAX_MACHINE_ID_BYTES: usize = 255;
 const SMALL_VALUE_BYTES: usize = 4_000;
 
 impl Hub {
-    /// Loads the machines of the namespace, unless they are cached.
-    pub(in crate::hub) async fn load_machines(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::hub) async fn load_machines(&self) -> Result<(), Error> {
         self.read_machines(None).await.map(drop)
     }
 
     /// Loads the machines of the namespace. Returns an error if none of them has the id.
-    pub fn load_machine<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    pub fn load_machine<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             let owner = self.read_machines(Some(id)).await?;
             match owner {
@@ -52,20 +47,15 @@ impl Hub {
         })
     }
 
-    /// Loads the machines of the namespace, unless they are cached. In the same batch, reads whether machine `id` belongs to the
-    /// namespace, unless this machine is cached.
-    fn read_machines<'a>(self: &'a Arc<Self>, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
+    /// Loads the machines unless they are cached. In the same batch, reads whether machine `id` is of the namespace unless it is cached.
+    fn read_machines<'a>(&'a self, id: Option<&'a str>) -> BoxFuture<'a, Result<Found<()>, Error>> {
         Box::pin(async move {
             let namespace = &self.config.namespace;
             loop {
-                let is_cached = {
-                    let turn = self.turn();
-                    let is_cached = turn.cache.machines().is_some();
-                    if is_cached && id.is_none_or(|id| turn.cache.machine(id).is_ok()) {
-                        return Ok(Found::InNamespace(()));
-                    }
-                    is_cached
-                };
+                let is_cached = self.turn().cache.machines().is_some();
+                if is_cached && id.is_none_or(|id| self.turn().cache.machine(id).is_ok()) {
+                    return Ok(Found::InNamespace(()));
+                }
                 let ticket = match is_cached {
                     true => self.turn().cache.evictions.take_ticket(),
                     false => self.begin_read().await?,
@@ -87,9 +77,8 @@ impl Hub {
         })
     }
 
-    /// Returns the machines that are online, the last active first, after their changes are durable. While the database is
-    /// stalled, returns their last committed states. Of large values, only the length is included.
-    pub async fn list_online_machines(self: &Arc<Self>) -> Result<Vec<Json>, Error> {
+    /// Returns the online machines, the last active first, after their changes are durable; if the database is stalled, as committed.
+    pub async fn list_online_machines(&self) -> Result<Vec<Json>, Error> {
         self.load_machines().await?;
         let has_changes = !self.turn().write_queue.committed_machines().is_empty();
         if has_changes {
@@ -103,32 +92,20 @@ impl Hub {
     }
 
     /// Returns a machine as JSON text like [`Hub::serialize_session`].
-    pub async fn serialize_machine(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut previous_values = Vec::new();
-        let split = |machine: &Machine| Some(machine_segments(machine));
-        loop {
-            let changed = self.serialize_changed(Kind::Machine, |write_queue| write_queue.committed_machine(id), split);
-            if let Some(text) = changed.await? {
-                return Ok(text);
-            }
-            self.load_machine(id).await?;
-            let (segments, is_changed) = {
-                let turn = self.turn();
-                (turn.cache.machine(id).map(machine_segments)?, turn.write_queue.committed_machine(id).is_some())
-            };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
-                return Ok(text);
-            }
-        }
+    pub async fn serialize_machine(&self, id: &str) -> Result<ResponseText, Error> {
+        let load = || self.load_machine(id);
+        self.serialize(
+            (Kind::Machine, id),
+            load,
+            |cache| cache.machine(id),
+            |queue| queue.committed_machine(id),
+            machine_segments,
+        )
+        .await
     }
 
     /// Registers a machine, or updates the fields that changed since its last registration (`POST /cli/machines`).
-    pub async fn register_machine(
-        self: &Arc<Self>,
-        id: &str,
-        metadata: Json,
-        runner_state: Option<Json>,
-    ) -> Result<(), Error> {
+    pub async fn register_machine(&self, id: &str, metadata: Json, runner_state: Option<Json>) -> Result<(), Error> {
         let is_id = (1..=MAX_MACHINE_ID_BYTES).contains(&id.len());
         check_field(is_id, "id", format_args!("have 1 to {MAX_MACHINE_ID_BYTES} bytes"))?;
         let fields = [(VersionedField::MachineMetadata, Some(metadata)), (VersionedField::RunnerState, runner_state)];
@@ -137,15 +114,12 @@ impl Hub {
         let mut is_looked_up = false;
         loop {
             let loaded = if is_looked_up { self.load_machine(id).await } else { self.load_machines().await };
-            match loaded {
-                Ok(()) | Err(Error::NotFound(_)) => {}
-                Err(error) => return Err(error),
+            if !matches!(loaded, Err(Error::NotFound(_))) {
+                loaded?;
             }
-            let is_unsettled = {
-                let turn = self.turn();
-                turn.cache.machine(id).is_err() && turn.write_queue.committed_machine(id).is_some()
-            };
-            if is_unsettled {
+            let is_unsettled =
+                |state: &State| state.cache.machine(id).is_err() && state.write_queue.committed_machine(id).is_some();
+            if is_unsettled(&self.turn()) {
                 // Another registration or a deletion of the machine is not durable yet.
                 self.wait_for_commit().await?;
                 continue;
@@ -153,9 +127,8 @@ impl Hub {
             let added = {
                 let mut turn = self.turn();
                 turn.ensure_write_queue_has_room(0)?;
-                let is_new = turn.cache.machine(id).is_err();
-                if is_looked_up || !is_new {
-                    turn.update_machine_fields(id, fields, is_new)?;
+                if is_looked_up || turn.cache.machine(id).is_ok() {
+                    turn.update_machine_fields(id, fields)?;
                     break;
                 }
                 turn.add_machine(id, &fields)
@@ -176,19 +149,23 @@ impl Hub {
         self.flush().await
     }
 
-    /// Updates the metadata or the runner state of a machine for a CLI.
-    pub async fn update_machine(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
-        let VersionedUpdate { id, field, value, .. } = update;
-        let is_valid = *field != VersionedField::MachineMetadata || value.is_object();
+    pub async fn update_machine(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+        let VersionedUpdate { id, field, ref value, .. } = *update;
+        let is_valid = field != VersionedField::MachineMetadata || value.is_object();
         check_field(is_valid, "metadata", format_args!("be an object"))?;
         check_size(field.name(), value, MAX_CONTENT_BYTES)?;
         self.load_machine(id).await?;
         let large = {
             let mut turn = self.turn();
             turn.ensure_write_queue_has_room(value.text().len())?;
-            let (stored, version) = turn.cache.machine(id)?.field(*field);
+            let (stored, version) = turn.cache.machine(id)?.field(field);
             if version == update.expected_version {
-                turn.apply_machine_update(update, version + 1)?;
+                let (version, value) = (version + 1, Some(value.clone()).filter(|value| !value.is_null()));
+                turn.set_machine_fields(id, [(field, version, value.clone())])?;
+                let value = TextParts::queued_value(field, value);
+                let owner = Owner::Machine(id.to_owned());
+                turn.queue_update(owner, Some(update.from), field, version, value.clone());
+                turn.reply_on_commit(update.reply(true, version, value));
                 None
             } else if let Some(large) = stored.large() {
                 Some((large.clone(), version))
@@ -210,7 +187,7 @@ impl Hub {
 
     /// Records that an event of a CLI that names the machine arrived at `at`. An offline machine comes online.
     pub(in crate::hub) async fn record_machine_activity(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         from: ConnId,
         at: u64,
@@ -221,7 +198,7 @@ impl Hub {
         let timing = {
             let mut turn = self.turn();
             turn.restart_deadline_on_activity(owner, from, at);
-            let was_active = turn.change_machine(id, self.rt.now(), |machine, _| {
+            let was_active = turn.change_machine(id, |machine, _| {
                 machine.active_at = machine.active_at.max(at);
                 std::mem::replace(&mut machine.active, true)
             })?;
@@ -232,14 +209,14 @@ impl Hub {
     }
 
     /// Takes a machine offline after its deadline, unless activity has moved the deadline.
-    pub(in crate::hub) async fn expire_machine(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn expire_machine(&self, id: &str) -> Result<(), Error> {
         let owner = Owner::Machine(id.to_owned());
         self.load_machine(id).await?;
         let mut turn = self.turn();
         if !turn.liveness.is_expired(&owner) {
             return Ok(());
         }
-        turn.change_machine(id, self.rt.now(), |machine, _| machine.active = false)?;
+        turn.change_machine(id, |machine, _| machine.active = false)?;
         turn.liveness.stop(&owner);
         // Queued even if the machine is offline in memory, as for a session.
         turn.write_queue.on_commit(Effect::BecameInactive(owner));
@@ -257,8 +234,7 @@ impl Turn<'_> {
         self.state.cache.insert_loaded_machines(read, machines);
     }
 
-    /// Adds a new machine without a lookup: its write fails if the machine belongs to another namespace. Returns `None` if a lookup must
-    /// come first, because the machine has large values, or replaces another one.
+    /// Adds a new machine without a lookup: the write of a foreign one fails. `None` if it has large values or replaces one: look it up.
     fn add_machine(&mut self, id: &str, fields: &[(VersionedField, Json)]) -> Option<Receiver<Result<(), Error>>> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let field_bytes = || fields.iter().map(|(_, value)| value.text().len()).sum::<usize>();
@@ -284,12 +260,8 @@ impl Turn<'_> {
     }
 
     /// Updates the fields that changed. Inserts the machine first if it is new.
-    fn update_machine_fields(
-        &mut self,
-        id: &str,
-        fields: Vec<(VersionedField, Json)>,
-        is_new: bool,
-    ) -> Result<(), Error> {
+    fn update_machine_fields(&mut self, id: &str, fields: Vec<(VersionedField, Json)>) -> Result<(), Error> {
+        let is_new = self.state.cache.machine(id).is_err();
         if is_new {
             self.state.make_room_for_machine()?;
             let machine = Machine::new(id.to_owned(), self.hub.config.namespace.clone(), self.hub.rt.now());
@@ -307,27 +279,16 @@ impl Turn<'_> {
         self.set_machine_fields(id, changed)
     }
 
-    /// Sets a field, and queues the write, the event, the update for the other CLIs, and the reply.
-    fn apply_machine_update(&mut self, update: &VersionedUpdate<'_>, version: u64) -> Result<(), Error> {
-        let VersionedUpdate { id, field, .. } = *update;
-        let value = Some(update.value.clone()).filter(|value| !value.is_null());
-        self.set_machine_fields(id, [(field, version, value.clone())])?;
-        let value = TextParts::queued_value(field, value);
-        self.queue_update(Owner::Machine(id.to_owned()), Some(update.from), field, version, value.clone());
-        self.state.reply_on_commit(update.reply(true, version, value));
-        Ok(())
-    }
-
     /// Sets fields to values with these versions. If the machines would occupy more than [`MAX_MACHINE_BYTES`] of memory, a value above
     /// [`SMALL_VALUE_BYTES`] becomes a large value, of which memory holds only an excerpt.
-    pub(super) fn set_machine_fields(
+    fn set_machine_fields(
         &mut self,
         id: &str,
         fields: impl IntoIterator<Item = (VersionedField, u64, Option<Json>)>,
     ) -> Result<(), Error> {
-        let (hub, now) = (self.hub, self.hub.rt.now());
+        let hub = self.hub;
         let mut bytes = self.state.cache.machine_bytes();
-        self.state.change_machine(id, now, |m, write_queue| {
+        self.change_machine(id, |m, write_queue| {
             for (field, new_version, new_value) in fields {
                 bytes += new_value.as_ref().map_or(0, |value| value.text().len());
                 let is_full = bytes > MAX_MACHINE_BYTES;
@@ -337,6 +298,25 @@ impl Turn<'_> {
                 hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
             }
         })
+    }
+
+    /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
+    fn change_machine<T>(
+        &mut self,
+        id: &str,
+        change: impl FnOnce(&mut Machine, &mut HubQueue) -> T,
+    ) -> Result<T, Error> {
+        let State { cache, write_queue, .. } = &mut *self.state;
+        let machine = cache.machine_mut(id, write_queue)?;
+        let before = machine.clone();
+        let result = change(machine, write_queue);
+        if *machine != (Machine { active_at: machine.active_at, ..before }) {
+            (machine.seq, machine.updated_at) = (machine.seq + 1, self.hub.rt.now());
+            let event = Event::machine_updated(id, &to_listed(machine));
+            write_queue.queue_machine(id);
+            write_queue.on_commit(Effect::Publish(event));
+        }
+        Ok(result)
     }
 }
 
@@ -355,25 +335,6 @@ impl State {
         cache.remove_machine(&id, write_queue.queued_images());
         write_queue.delete_machine(&id);
         Ok(())
-    }
-
-    /// Changes a machine, and queues the write and the event of a difference. A later `activeAt` is no difference.
-    pub(super) fn change_machine<T>(
-        &mut self,
-        id: &str,
-        now: u64,
-        change: impl FnOnce(&mut Machine, &mut HubQueue) -> T,
-    ) -> Result<T, Error> {
-        let machine = self.cache.machine_mut(id, &mut self.write_queue)?;
-        let before = machine.clone();
-        let result = change(machine, &mut self.write_queue);
-        if *machine != (Machine { active_at: machine.active_at, ..before }) {
-            (machine.seq, machine.updated_at) = (machine.seq + 1, now);
-            let event = Event::machine_updated(id, &to_listed(machine));
-            self.write_queue.queue_machine(id);
-            self.write_queue.on_commit(Effect::Publish(event));
-        }
-        Ok(result)
     }
 }
 

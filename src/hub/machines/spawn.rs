@@ -1,7 +1,5 @@
 //! RPC calls to a machine's runner: spawning a session, and checking which paths exist.
 
-use std::sync::Arc;
-
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -70,9 +68,8 @@ pub struct SpawnResult {
 }
 
 impl Hub {
-    /// Spawns a session on a machine. If the runner reports a failure, the failure is in the result. An agent that the machine
-    /// lists is sent to the runner unchanged; any other agent must be in the deployment's vocabulary.
-    pub async fn spawn_session(self: &Arc<Self>, machine: &str, params: SpawnParams) -> Result<SpawnResult, Error> {
+    /// Spawns a session on a machine. A runner's failure is in the result. An agent that the machine lacks must be in the vocabulary.
+    pub async fn spawn_session(&self, machine: &str, params: SpawnParams) -> Result<SpawnResult, Error> {
         if params.yolo == Some(true) && self.config.forbidden_modes.forbids_approving_everything() {
             return Err(Error::ModeForbidden("yolo"));
         }
@@ -96,12 +93,11 @@ impl Hub {
             Json::of(&SpawnParams { agent, model, ..params.clone() })
         };
         let owner = Owner::Machine(machine.to_owned());
-        let result = self.call_in_dialect(&owner, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
-        Ok(parse_spawn_result(&result.await?))
+        Ok(parse_spawn_result(&self.call_in_dialect(&owner, Method::SpawnSession, &make_params).await?))
     }
 
     /// Returns which of the paths exist on a machine, as a JSON object from path to boolean.
-    pub async fn check_paths(self: &Arc<Self>, machine: &str, paths: &[String]) -> Result<String, Error> {
+    pub async fn check_paths(&self, machine: &str, paths: &[String]) -> Result<String, Error> {
         let params = Json::object(&[("paths", Json::of(paths))]);
         let result = self.call(&Owner::Machine(machine.to_owned()), Method::CheckPathExists, &params).await;
         let result = result.map_err(|error: RpcError| Error::PathCheckFailed(error.to_string()))?;
@@ -139,8 +135,7 @@ pub(in crate::hub) fn parse_spawn_result(text: &str) -> SpawnResult {
     }
 }
 
-/// Parses an object from path to boolean, which may be the value of the field `exists`. Returns the object as JSON text; `None` for
-/// another format or a failure.
+/// Parses an object from path to boolean, which may be in the field `exists`. `None` for another format or a failure.
 fn parse_paths(text: &str) -> Option<String> {
     let object = JsonObject::parse(text)?;
     let nested = object.get("exists").filter(|value| value.get().starts_with('{'));

@@ -1,8 +1,5 @@
-//! Whether a namespace is stored and open, its databases if the deployment has several, and its move to another database. Source:
-//! docs/design/databases.md.
-//!
-//! The row of `namespace_places` decides which database has the namespace. Before this row changes, the hub copies the rows of the
-//! namespace: first while the namespace is open. Then the hub closes the namespace, and copies the rows that still differ.
+//! Whether a namespace is stored and open, its databases if the deployment has several, and its move to another database, which the hub
+//! copies first while the namespace is open, then while it is closed (docs/design/databases.md).
 
 use futures::lock::MutexGuard;
 
@@ -78,8 +75,7 @@ fn contains_number(list: &str, number: DatabaseNumber) -> bool {
 }
 
 impl Hub {
-    /// Stores the namespace's name for later alarms and frames, which do not contain it. Must be called only after a valid
-    /// token, so that unauthenticated clients use no storage.
+    /// Stores the namespace's name for alarms and frames, which lack it. Only after a valid token: other clients must use no storage.
     pub fn store_namespace(&self) {
         if !std::mem::replace(&mut self.turn().is_namespace_stored, true) {
             self.rt.kv_put(NAMESPACE, self.config.namespace.as_str());
@@ -107,8 +103,7 @@ impl Hub {
         turn.must_restart = true;
     }
 
-    /// Begins a change of all rows, which ends when the guard is dropped. Fails while another such change is in progress, because the end
-    /// of the other change could undo writes that follow this change.
+    /// Begins a change of all rows, until the guard is dropped. Fails during another change, whose end could undo writes of this one.
     pub(in crate::hub) fn begin_change(&self) -> Result<MutexGuard<'_, ()>, Error> {
         self.row_changes.try_lock().ok_or(Error::Overloaded)
     }
@@ -173,13 +168,12 @@ impl Hub {
         let known = places.placed.number().await?;
         let is_closed = closed_for.is_some();
         match places::find(&self.access, &self.config.namespace).await? {
-            // The switch was interrupted after the row of `namespace_places` had changed. The row decides, even if this request names
-            // another database.
+            // The switch was interrupted after the row had changed. The row decides, even if this request names another database.
             Some(current) if is_closed && (current != known || current == number) => {
                 self.open_in(places, current).await
             }
             Some(current) if current == known && current == number => self.delete_copies(places, number).await,
-            Some(current) if current == known => self.copy_for_a_while(places, number, is_closed).await,
+            Some(current) if current == known => self.copy_for_a_while(places, number).await,
             // A copy or a deletion could damage the only rows of the namespace.
             current => {
                 let current = current.map_or_else(|| "no database".to_owned(), places::binding);
@@ -193,12 +187,8 @@ impl Hub {
         }
     }
 
-    async fn copy_for_a_while(
-        &self,
-        places: &Places,
-        number: DatabaseNumber,
-        is_closed: bool,
-    ) -> Result<MoveStep, Error> {
+    async fn copy_for_a_while(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
+        let is_closed = self.is_closed();
         let _reservation = self.reserve_memory(PAGE_MEMORY_BYTES)?;
         let (namespace, ends_at) = (&self.config.namespace, self.rt.now() + STEP_MS);
         let last_batch = self.rt.database_usage().batches + STEP_BATCHES;
@@ -305,8 +295,7 @@ async fn refuse_foreign_machine(copy: &Copy<'_>) -> Result<(), Error> {
     copy.find_foreign_machine().await?.map_or(Ok(()), |machine| Err(foreign_id("machine", &machine)))
 }
 
-/// Returns the error for an id that another namespace has in the target database. After an import under another name, two namespaces
-/// have sessions with the same ids.
+/// Returns the error for an id of another namespace in the target database: both may come from one export.
 fn foreign_id(kind: &str, id: &str) -> Error {
     Error::field("to", format!("Another namespace has a {kind} with the id `{id}` in this database."))
 }

@@ -1,7 +1,5 @@
-//! The life of a namespace: its export, the import into an empty namespace, and its deletion. Source: docs/design/namespaces.md.
-//!
-//! A namespace is closed during an import and a deletion. When it is closed and when it is opened again, the object restarts: no
-//! client stays connected, and no hub remains that remembers the earlier rows.
+//! The life of a namespace: its export, the import into an empty namespace, and its deletion (docs/design/namespaces.md). When a
+//! namespace is closed or opened, the object restarts: no hub remains that remembers the earlier rows.
 
 use serde_json::value::RawValue;
 
@@ -17,8 +15,7 @@ use crate::store::fence::is_fence_refusal;
 use crate::store::namespace_rows::{self, RowKey, TABLES, from_json, to_json};
 use crate::store::{Database, DbError, Value, places, query, removals};
 
-/// A page of an export ends after this many bytes. Its last rows may have 6 MB more: JSON escapes a character as two, and a row has up
-/// to 3 MB.
+/// A page of an export ends after this many bytes. Its last rows may have 6 MB more: a row has up to 3 MB, which escapes may double.
 const PAGE_BYTES: usize = 2_000_000;
 /// A page of an export ends after this many queries.
 const PAGE_QUERIES: usize = 30;
@@ -271,18 +268,6 @@ impl Hub {
             self.close_for(ClosedFor::Deletion);
             return Ok(Some(removals::count_sessions(&self.db, &self.config.namespace).await?));
         }
-        if let Some(sessions) = self.delete_for_a_while().await? {
-            return Ok(Some(sessions));
-        }
-        let mut turn = self.turn();
-        self.rt.kv_list("").iter().for_each(|(key, _)| self.rt.kv_delete(key));
-        turn.is_namespace_stored = false;
-        turn.must_restart = true;
-        Ok(None)
-    }
-
-    /// Deletes rows for about [`STEP_MS`]. Returns the number of sessions that remain; `None` when no row remains.
-    async fn delete_for_a_while(&self) -> Result<Option<u64>, DbError> {
         let (namespace, ends_at) = (&self.config.namespace, self.rt.now() + STEP_MS);
         for db in self.all_used_databases().await? {
             if let Some(sessions) = self.delete_rows(db, ends_at).await? {
@@ -300,6 +285,10 @@ impl Hub {
             places::forget(&self.access, namespace).await?;
             removals::delete_fence(&self.access, &places::access_key(namespace)).await?;
         }
+        let mut turn = self.turn();
+        self.rt.kv_list("").iter().for_each(|(key, _)| self.rt.kv_delete(key));
+        turn.is_namespace_stored = false;
+        turn.must_restart = true;
         Ok(None)
     }
 }

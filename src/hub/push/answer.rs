@@ -1,7 +1,5 @@
 //! Answers from notifications (PROTOCOL-PUSH.md "Answers"): the token inside a push answers one request once.
 
-use std::sync::Arc;
-
 use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, AnswerKey, Refusal, fingerprint};
 use crate::auth::jwt::JwtKey;
 use crate::hub::Hub;
@@ -37,7 +35,7 @@ impl Hub {
     }
 
     /// Answers the request that a token names, once. The use of the token is stored before the CLI is called.
-    pub async fn answer_by_token(self: &Arc<Self>, token: &str, approved: bool) -> Result<(), Error> {
+    pub async fn answer_by_token(&self, token: &str, approved: bool) -> Result<(), Error> {
         let claims = self.load_answer_key().await?.verify(token, self.rt.now())?;
         if claims.namespace != self.config.namespace {
             return Err(Error::InvalidAnswerToken);

@@ -35,8 +35,7 @@ impl Turn<'_> {
         details.shorten_texts()
     }
 
-    /// Queues a notification, or logs why it is dropped. Without push subscribers, nothing is stored or logged, because the
-    /// notification can only become a toast.
+    /// Queues a notification, or logs why it is dropped. Without push subscribers, it can only be a toast, which is not stored or logged.
     pub fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;

@@ -1,6 +1,5 @@
 //! Sends queued notifications as a push to each subscriber. A device in use gets a toast first, and the push if its user ignores it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -43,7 +42,7 @@ impl Hub {
     }
 
     /// Starts the deliveries that are due, each in a task of its own.
-    pub(in crate::hub) fn start_due_deliveries(self: &Arc<Self>, now: u64) {
+    pub(in crate::hub) fn start_due_deliveries(&self, now: u64) {
         let due = {
             let mut turn = self.turn();
             for session in turn.push.queue.remove_expired_cooldowns(now) {
@@ -57,7 +56,7 @@ impl Hub {
     }
 
     /// Runs one round of a delivery: sends the notification to every target that is due.
-    async fn run_round(self: &Arc<Self>, id: u64, mut delivery: Delivery) {
+    async fn run_round(&self, id: u64, mut delivery: Delivery) {
         let Ok(unneeded) = self.update_notification(&mut delivery).await else { return self.retry_round(id, delivery) };
         if let Some(outcome) = unneeded {
             // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
@@ -120,10 +119,7 @@ impl Hub {
             if is_held_back || delivery.targets.is_empty() { delivery.outcome() } else { DeliveryOutcome::Sending };
         // If too many notifications are held back, this one ends with its toast, so that the queue has room for others.
         let is_final = delivery.targets.is_empty() || is_held_back && !self.turn().push.queue.can_hold();
-        match is_final {
-            true => self.turn().finish(id, delivery, outcome),
-            false => self.turn().put_back(id, delivery, outcome),
-        }
+        if is_final { self.turn().finish(id, delivery, outcome) } else { self.turn().put_back(id, delivery, outcome) }
     }
 
     /// Holds back the pushes to devices in use, which get a toast instead, in the first round with other visible web clients.
@@ -140,7 +136,7 @@ impl Hub {
 
     /// Replaces a notification of several permission requests by a notification of the requests that are still pending. Returns the
     /// outcome of the delivery if the notification is no longer needed. Fails if the database is unavailable.
-    async fn update_notification(self: &Arc<Self>, delivery: &mut Delivery) -> Result<Option<DeliveryOutcome>, Error> {
+    async fn update_notification(&self, delivery: &mut Delivery) -> Result<Option<DeliveryOutcome>, Error> {
         match self.load_session(&delivery.notification.session_id).await {
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => return Ok(Some(DeliveryOutcome::SessionGone)),
             loaded => loaded?,

@@ -123,10 +123,7 @@ impl<'a> Changes<'a> {
     fn columns(self) -> Option<SessionColumns> {
         let is_large = self.metadata_version.is_some() || self.agent_state_version.is_some() || self.todos.is_some();
         let stored = Self { held_messages_count: None, disconnected: None, ..self };
-        match is_large {
-            true => Some(SessionColumns::All),
-            false => (!stored.is_empty()).then_some(SessionColumns::Small),
-        }
+        if is_large { Some(SessionColumns::All) } else { (!stored.is_empty()).then_some(SessionColumns::Small) }
     }
 
     /// Returns the fields that a merge may have changed.
@@ -180,13 +177,8 @@ impl State {
         Ok(result)
     }
 
-    /// Publishes fields of a session without a write. The event follows the changes queued so far, because it may contain counters
-    /// whose write is queued.
-    pub fn publish_session(
-        &mut self,
-        id: &str,
-        changes: impl for<'s> FnOnce(&'s Session) -> Changes<'s>,
-    ) -> Result<(), Error> {
+    /// Publishes fields of a session without a write, after the queued changes: the fields may contain counters whose write is queued.
+    pub fn publish_session(&mut self, id: &str, changes: impl FnOnce(&Session) -> Changes<'_>) -> Result<(), Error> {
         let event = Event::session_updated(id, &changes(&self.cache.require_entry(id)?.session));
         self.write_queue.on_commit(Effect::Publish(event));
         Ok(())
@@ -238,13 +230,13 @@ impl Turn<'_> {
     }
 
     /// Makes an archived session inactive at once, because an archived session ignores keep-alives. Returns whether the session was
-    /// active; if it was, the caller must call `Hub::cancel_archived`.
+    /// active; if it was, the caller must end it with `Hub::end_session`.
     pub fn deactivate_if_archived(&mut self, id: &str) -> Result<bool, Error> {
         let session = &self.state.cache.require_entry(id)?.session;
         let must_end = session.active && session.metadata_fields().is_archived();
         if must_end {
             self.deactivate(id, true)?;
-            // The alarm cancels the pending requests if the object ends before `Hub::cancel_archived`.
+            // The alarm cancels the pending requests if the object stops before the caller does.
             self.start_request_retention(id)?;
         }
         Ok(must_end)

@@ -24,9 +24,8 @@ use crate::model::text_parts::TextParts;
 const MAX_PENDING_BYTES: usize = 2 * MAX_REQUEST_BYTES;
 
 impl Turn<'_> {
-    /// Sets the metadata, which may be null, and queues the update for the session's CLIs. `from` is the CLI that made the change, which
-    /// gets a reply instead of the update. Applies the lifecycle state in the metadata: a session that has failed waits to be seen, and
-    /// an archived session has ended. Returns the new version.
+    /// Sets the metadata, which may be null. Queues the update for the session's CLIs; `from`, the CLI that made the change, gets a reply
+    /// instead. A session that has failed waits to be seen, and an archived one has ended. Returns the new version.
     pub fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
         let stored = Some(value.clone()).filter(|value| !value.is_null());
@@ -67,8 +66,8 @@ impl Turn<'_> {
     /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Writes and sends only new and changed completed requests.
     pub fn set_agent_state(&mut self, id: &str, parts: AgentState, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
-        let changed = self.state.add_completed_requests(id, parts.completed, now);
-        let joined = (!is_large_state(parts.without_completed.as_ref()))
+        let changed = self.add_completed_requests(id, parts.completed);
+        let joined = (!parts.without_completed.as_ref().is_some_and(is_large_state))
             .then(|| agent_state::join(parts.without_completed.as_ref(), as_entries(&changed)));
         let text = match joined.clone() {
             Some(joined) => TextParts::value(joined),
@@ -101,18 +100,11 @@ impl Turn<'_> {
         self.start_request_retention(id)?;
         Ok(version)
     }
-}
 
-impl State {
     /// Returns copies of the received completed requests that are to be added: all, if those of the session are not loaded.
-    pub fn select_completed_requests(
-        &mut self,
-        session: &str,
-        received: &ReceivedState<'_>,
-        now: u64,
-    ) -> Vec<(String, Json)> {
-        let mut unknown = CompletedRequests::default();
-        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_without_before_image(session) else {
+    pub fn select_completed_requests(&mut self, id: &str, received: &ReceivedState<'_>) -> Vec<(String, Json)> {
+        let (now, mut unknown) = (self.hub.rt.now(), CompletedRequests::default());
+        let Some(CachedSession { session, completed, .. }) = self.state.cache.entry_mut_without_before_image(id) else {
             return unknown.select(received_entries(received), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
@@ -121,17 +113,14 @@ impl State {
 
     /// Adds completed requests to the cache and queues their writes. Above the size limit, deletes the oldest completed requests of
     /// the session. Returns the added requests that are new or changed and were not deleted.
-    pub fn add_completed_requests(
-        &mut self,
-        session: &str,
-        completed: Vec<(String, Json)>,
-        now: u64,
-    ) -> Vec<(String, Json)> {
+    pub fn add_completed_requests(&mut self, session: &str, completed: Vec<(String, Json)>) -> Vec<(String, Json)> {
         if completed.is_empty() {
             return completed;
         }
+        let now = self.hub.rt.now();
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let entry = self.cache.entry_mut(session, self.write_queue.queued_images());
+        let State { cache, write_queue, .. } = &mut *self.state;
+        let entry = cache.entry_mut(session, write_queue.queued_images());
         let is_loaded = entry.as_ref().is_some_and(|entry| entry.completed.is_some());
         // If the completed requests are not loaded, the limit is enforced when they are.
         let mut unknown = CompletedRequests::default();
@@ -145,13 +134,13 @@ impl State {
         }
         if known.trim() {
             changed.retain(|(id, _)| known.contains(id));
-            self.write_queue.trim_completed_requests(session);
+            write_queue.trim_completed_requests(session);
         }
         if !is_loaded {
-            self.cache.evictions.invalidate_reads(session);
+            cache.evictions.invalidate_reads(session);
         }
         for (request_id, value) in &changed {
-            self.write_queue.queue_completed_request(CompletedRequest {
+            write_queue.queue_completed_request(CompletedRequest {
                 session_id: session.to_owned(),
                 request_id: request_id.clone(),
                 completed_at: completed_at(value),
@@ -165,8 +154,7 @@ impl State {
 /// Separates the completed requests of an agent state. Checks the size of the state without them, and of each pending request.
 pub(in crate::hub) fn split_agent_state(value: &Json) -> Result<ReceivedState<'_>, Error> {
     let received = agent_state::split(value)?;
-    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(Some(state)))
-    else {
+    let Some(without_completed) = received.without_completed.as_ref().filter(|state| is_large_state(state)) else {
         return Ok(received);
     };
     check_size("agentState", without_completed, MAX_CONTENT_BYTES)?;
@@ -189,19 +177,17 @@ pub(in crate::hub) fn agent_state_to_text<'a>(
     without_completed: Option<&Json>,
     completed: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> TextParts {
-    match without_completed.filter(|state| is_large_state(Some(state))) {
-        Some(without_completed) => match agent_state::completed_to_json(completed) {
-            Some(completed) => {
-                TextParts::queued_object_with(without_completed.clone(), agent_state::COMPLETED_REQUESTS, &completed)
-            }
-            None => TextParts::queued_value(VersionedField::AgentState, Some(without_completed.clone())),
-        },
-        None => TextParts::value(agent_state::join(without_completed, completed)),
+    let Some(large) = without_completed.filter(|state| is_large_state(state)).cloned() else {
+        return TextParts::value(agent_state::join(without_completed, completed));
+    };
+    match agent_state::completed_to_json(completed) {
+        Some(completed) => TextParts::queued_object_with(large, agent_state::COMPLETED_REQUESTS, &completed),
+        None => TextParts::queued_value(VersionedField::AgentState, Some(large)),
     }
 }
 
-pub(in crate::hub) fn is_large_state(without_completed: Option<&Json>) -> bool {
-    without_completed.is_some_and(|without_completed| VersionedField::AgentState.is_large(without_completed))
+pub(in crate::hub) fn is_large_state(without_completed: &Json) -> bool {
+    VersionedField::AgentState.is_large(without_completed)
 }
 
 fn as_entries(completed: &[(String, Json)]) -> impl Iterator<Item = (&str, &RawValue)> {

@@ -1,7 +1,5 @@
 //! The list of sessions, and the inbox. Sessions that are not in memory are listed from the database, without loading them.
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
@@ -26,9 +24,8 @@ pub enum Page<'a> {
 }
 
 impl Hub {
-    /// Returns a page as JSON, after all writes queued so far are durable. While the database is stalled, the page has the last committed
-    /// states. Reads from the database what memory lacks.
-    pub async fn read_page(self: &Arc<Self>, page: Page<'_>) -> Result<String, Error> {
+    /// Returns a page as JSON after all writes queued so far are durable, or of the last committed states if the database is stalled.
+    pub async fn read_page(&self, page: Page<'_>) -> Result<String, Error> {
         let requested_at = self.rt.now();
         let deadline = requested_at + MEMORY_TIMEOUT_MS;
         let (mut last_failure, mut keep_json, mut inbox_read) = (None, None, None);
@@ -64,7 +61,7 @@ impl Hub {
                 keep_json = Some(self.turn().cache.session_list.keep_json());
             }
             // Memory for the rows, and for the summaries that are made from the rows.
-            let _memory = self.wait_for_memory_until(2 * LIST_READ_BYTES, deadline).await?;
+            let _memory = self.memory.reserve(2 * LIST_READ_BYTES, deadline).await?;
             let ticket = self.begin_read().await?;
             let namespace = &self.config.namespace;
             let read = match (missing, page) {

@@ -1,7 +1,5 @@
-//! Loading sessions from the database into the cache.
-//!
-//! Each read begins with a [ticket](crate::hub::core::sessions::evictions::ReadTicket). If the session is evicted during the read, the
-//! result may be stale. Then the ticket is invalid, and the read is repeated.
+//! Loading sessions from the database into the cache. Each read begins with a [ticket](crate::hub::core::sessions::evictions::ReadTicket),
+//! which is invalid if the session was evicted during the read: then the result may be stale, and the read is repeated.
 
 use std::sync::Arc;
 
@@ -59,10 +57,6 @@ impl RelatedRows {
     }
 }
 
-pub(in crate::hub) fn metadata(session: &Session) -> &InlineOrLarge {
-    &session.metadata
-}
-
 /// Returns the agent state without completed requests; null if no request is pending, so that a large state is not read in vain.
 pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
     match agent_state::count_pending(session.agent_state.json()) {
@@ -73,78 +67,66 @@ pub(in crate::hub) fn state_if_pending(session: &Session) -> &InlineOrLarge {
 
 impl Hub {
     /// Loads a session, and waits while a merge locks it.
-    pub fn load_session<'a>(self: &'a Arc<Self>, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    pub fn load_session<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         self.load_session_with(id, RelatedRows::None)
     }
 
     /// Loads a session. Loads related rows only if the session is not in memory. Waits while a merge locks the session.
     pub(in crate::hub) fn load_session_with<'a>(
-        self: &'a Arc<Self>,
+        &'a self,
         id: &'a str,
         related: RelatedRows,
     ) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             loop {
                 self.load_session_during_merge(id, related).await?;
-                let unlocked = self.turn().in_flight.wait_for_unlock(id);
-                match unlocked {
-                    // A merge may have deleted the session, so the session is loaded again.
-                    Some(unlocked) => drop(unlocked.await),
-                    None => return Ok(()),
-                }
+                let Some(unlocked) = self.turn().in_flight.wait_for_unlock(id) else { return Ok(()) };
+                // A merge may have deleted the session, so the session is loaded again.
+                let _ = unlocked.await;
             }
         })
     }
 
     /// Loads a session like [`load_session_with`](Self::load_session_with), without waiting for a merge.
-    pub fn load_session_during_merge<'a>(
-        self: &'a Arc<Self>,
-        id: &'a str,
-        related: RelatedRows,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            loop {
-                if self.turn().cache.touch(id) {
-                    return Ok(());
-                }
-                let ticket = self.begin_read().await?;
-                let namespace = &self.config.namespace;
-                let mut statements = Vec::from(store::select_by_id(namespace, id));
-                statements.extend(related.select(namespace, id));
-                let read = async move {
-                    match related {
-                        RelatedRows::None => self.look_up(statements).await,
-                        // In a batch of its own: with other lookups, 1.5 MB of local ids or 10 MB of requests could be too large.
-                        _ => self.db.batch(&mut statements).await,
-                    }
-                };
-                let mut results = self.read_beside_log(Box::pin(read)).await?.into_iter();
-                let found = store::read_found(namespace, &mut results)?;
-                let mut turn = self.turn();
-                let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
-                return match found {
-                    Found::InNamespace(session) => {
-                        turn.insert_loaded(&read, session);
-                        insert_related_rows(&mut turn, read, id, related, results)
-                    }
-                    Found::Foreign => Err(Error::Forbidden(Kind::Session)),
-                    Found::Missing => Err(Error::NotFound(Kind::Session)),
-                };
+    pub async fn load_session_during_merge(&self, id: &str, related: RelatedRows) -> Result<(), Error> {
+        loop {
+            if self.turn().cache.touch(id) {
+                return Ok(());
             }
-        })
+            let ticket = self.begin_read().await?;
+            let namespace = &self.config.namespace;
+            let mut statements = Vec::from(store::select_by_id(namespace, id));
+            statements.extend(related.select(namespace, id));
+            let read = async move {
+                match related {
+                    RelatedRows::None => self.look_up(statements).await,
+                    // In a batch of its own: with other lookups, 1.5 MB of local ids or 10 MB of requests could be too large.
+                    _ => self.db.batch(&mut statements).await,
+                }
+            };
+            let mut results = self.read_beside_log(Box::pin(read)).await?.into_iter();
+            let found = store::read_found(namespace, &mut results)?;
+            let mut turn = self.turn();
+            let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Id(id)) else { continue };
+            return match found {
+                Found::InNamespace(session) => {
+                    turn.insert_loaded(&read, session);
+                    insert_related_rows(&mut turn, read, id, related, results)
+                }
+                Found::Foreign => Err(Error::Forbidden(Kind::Session)),
+                Found::Missing => Err(Error::NotFound(Kind::Session)),
+            };
+        }
     }
 
     /// Loads the session with a tag, and waits while a merge locks the session. If no session has the tag, reads the tags of the
     /// namespace, unless they were read before: then a new tag needs no query.
-    pub(in crate::hub) async fn load_by_tag(self: &Arc<Self>, tag: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn load_by_tag(&self, tag: &str) -> Result<(), Error> {
         loop {
             let cached = self.turn().cache.entry_by_tag(tag).map(|entry| entry.session.id.clone());
             if let Some(id) = cached {
-                let unlocked = self.turn().in_flight.wait_for_unlock(&id);
-                match unlocked {
-                    Some(unlocked) => drop(unlocked.await),
-                    None => return Ok(()),
-                }
+                let Some(unlocked) = self.turn().in_flight.wait_for_unlock(&id) else { return Ok(()) };
+                let _ = unlocked.await;
                 continue;
             }
             let may_exist = self.turn().cache.tags().is_none_or(|tags| tags.may_contain(tag));
@@ -173,7 +155,7 @@ impl Hub {
         }
     }
 
-    pub(in crate::hub) async fn load_completed(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn load_completed(&self, id: &str) -> Result<(), Error> {
         loop {
             self.load_session_with(id, RelatedRows::CompletedRequests).await?;
             if self.turn().cache.require_entry(id)?.completed.is_some() {
@@ -183,9 +165,8 @@ impl Hub {
         }
     }
 
-    /// Searches the messages of a session without todos for a todo list, once while the session is cached. The list may have been
-    /// written before the hub supported todos.
-    async fn search_todos_once(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    /// Searches the messages of a session without todos, once while it is cached: a list may be older than the hub's support of todos.
+    async fn search_todos_once(&self, id: &str) -> Result<(), Error> {
         let needs_search =
             self.turn().cache.entry(id).is_some_and(|entry| {
                 !entry.has_searched_todos && entry.session.todos.is_none() && entry.session.seq > 0
@@ -224,7 +205,7 @@ impl Hub {
     }
 
     /// Loads related rows of a cached session. Does nothing if the session is evicted during the read.
-    pub(super) async fn load_related(self: &Arc<Self>, id: &str, related: RelatedRows) -> Result<(), Error> {
+    pub(super) async fn load_related(&self, id: &str, related: RelatedRows) -> Result<(), Error> {
         let ticket = self.begin_read().await?;
         let results = self.db.batch(&mut related.select(&self.config.namespace, id)).await?;
         let mut turn = self.turn();
@@ -236,7 +217,7 @@ impl Hub {
 
     /// Loads a session, applies `change`, and waits until the queued changes are durable. Waits while a merge locks the session.
     pub(in crate::hub) async fn with_session<T>(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         change: impl FnOnce(&mut Turn<'_>) -> Result<T, Error>,
     ) -> Result<T, Error> {
@@ -246,10 +227,9 @@ impl Hub {
         Ok(result)
     }
 
-    /// Reads the whole value of a session's field, and applies `change`. Loads the session unless it is in memory. If the field changes
-    /// during the read, or a merge locks the session, reads the value again.
+    /// Reads the whole value of a session's field, and applies `change`. Reads it again if it changes or a merge locks the session.
     pub(in crate::hub) async fn with_field<T>(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         field: impl Fn(&Session) -> &InlineOrLarge,
         mut change: impl FnMut(&mut Turn<'_>, Option<Json>) -> Result<T, Error>,
@@ -272,29 +252,26 @@ impl Hub {
         }
     }
 
-    /// Returns a session as JSON text, with large values and all completed requests, after its changes are durable. While the
-    /// database is stalled, returns the last committed state.
-    pub async fn serialize_session(self: &Arc<Self>, id: &str) -> Result<ResponseText, Error> {
-        let mut previous_values = Vec::new();
-        let split = |entry: &CachedSession| entry.completed.is_some().then(|| session_segments(entry));
-        loop {
-            let changed = self.serialize_changed(Kind::Session, |write_queue| write_queue.committed_session(id), split);
-            if let Some(text) = changed.await? {
-                return Ok(text);
-            }
-            self.load_session_with(id, RelatedRows::Shown).await?;
-            self.load_completed(id).await?;
-            self.search_todos_once(id).await?;
-            // The session may have been evicted during the search.
-            self.load_completed(id).await?;
-            let (segments, is_changed) = {
-                let turn = self.turn();
-                (turn.cache.require_entry(id).map(session_segments)?, turn.write_queue.committed_session(id).is_some())
-            };
-            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
-                return Ok(text);
-            }
-        }
+    /// Returns a session as JSON text, with large values and all completed requests, as [`Hub::serialize`] does.
+    pub async fn serialize_session(&self, id: &str) -> Result<ResponseText, Error> {
+        let load = || -> BoxFuture<'_, Result<(), Error>> { Box::pin(self.load_shown(id)) };
+        self.serialize(
+            (Kind::Session, id),
+            load,
+            |cache| cache.require_entry(id),
+            |queue| queue.committed_session(id),
+            session_segments,
+        )
+        .await
+    }
+
+    /// Loads everything that clients see of a session.
+    async fn load_shown(&self, id: &str) -> Result<(), Error> {
+        self.load_session_with(id, RelatedRows::Shown).await?;
+        self.load_completed(id).await?;
+        self.search_todos_once(id).await?;
+        // The session may have been evicted during the search.
+        self.load_completed(id).await
     }
 }
 

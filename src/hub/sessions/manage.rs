@@ -2,8 +2,6 @@
 //! requests, one batch at each alarm: a statement that deletes hundreds of thousands of rows could reset the database. Once a day, a
 //! run deletes old data in the same way: archived sessions that have not changed for a long time, and old messages.
 
-use std::sync::Arc;
-
 use serde::Deserialize;
 
 use crate::hub::Hub;
@@ -12,7 +10,6 @@ use crate::hub::core::error::{Error, check_field, check_size};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::{RETENTION, SWEEP};
 use crate::hub::sessions::fields::split_agent_state;
-use crate::hub::sessions::load;
 use crate::hub::turn::Turn;
 use crate::limits::{BACKGROUND_RETRY_MS, MAX_CONTENT_BYTES, MAX_KEYWORD_BYTES};
 use crate::model::agent_state::{self, ReceivedState};
@@ -43,8 +40,7 @@ pub struct NewSession {
 }
 
 impl Hub {
-    /// Returns the id of the session with the request's tag. Creates the session if there is none.
-    pub async fn get_or_create_session(self: &Arc<Self>, new: &NewSession) -> Result<String, Error> {
+    pub async fn get_or_create_session(&self, new: &NewSession) -> Result<String, Error> {
         let is_tag = (1..=MAX_TAG_BYTES).contains(&new.tag.len());
         check_field(is_tag, "tag", format_args!("have 1 to {MAX_TAG_BYTES} bytes"))?;
         let is_model = new.model.as_ref().is_none_or(|model| model.len() <= MAX_KEYWORD_BYTES);
@@ -72,18 +68,22 @@ impl Hub {
     }
 
     /// Renames a session. Returns the new version of its metadata.
-    pub async fn rename(self: &Arc<Self>, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
-        let renamed = self.with_field(id, load::metadata, |turn, metadata| {
-            turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
-            let entry = turn.cache.require_entry(id)?;
-            let found = entry.session.metadata_version;
-            if let Some(expected) = expected.filter(|expected| *expected != found) {
-                return Err(Error::VersionConflict { expected, found });
-            }
-            let metadata = with_name(metadata.as_ref(), name);
-            check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
-            turn.set_metadata(id, metadata, None)
-        });
+    pub async fn rename(&self, id: &str, name: &str, expected: Option<u64>) -> Result<u64, Error> {
+        let renamed = self.with_field(
+            id,
+            |session| &session.metadata,
+            |turn, metadata| {
+                turn.ensure_write_queue_has_room(metadata.as_ref().map_or(0, |metadata| metadata.text().len()))?;
+                let entry = turn.cache.require_entry(id)?;
+                let found = entry.session.metadata_version;
+                if let Some(expected) = expected.filter(|expected| *expected != found) {
+                    return Err(Error::VersionConflict { expected, found });
+                }
+                let metadata = with_name(metadata.as_ref(), name);
+                check_size("metadata", &metadata, MAX_CONTENT_BYTES)?;
+                turn.set_metadata(id, metadata, None)
+            },
+        );
         let version = renamed.await?;
         let to_rename_error = |error| if error == Error::DatabaseRejected { Error::RenameFailed } else { error };
         self.flush().await.map_err(to_rename_error)?;
@@ -91,7 +91,7 @@ impl Hub {
     }
 
     /// Changes the settings of a session. Returns the version of its metadata, which does not change.
-    pub async fn change_settings(self: &Arc<Self>, id: &str, change: impl FnOnce(&mut Settings)) -> Result<u64, Error> {
+    pub async fn change_settings(&self, id: &str, change: impl FnOnce(&mut Settings)) -> Result<u64, Error> {
         self.with_session(id, |turn| {
             turn.ensure_write_queue_has_room(0)?;
             turn.change_session(id, |session| {
@@ -103,7 +103,7 @@ impl Hub {
     }
 
     /// Records that a person saw a session at `at`: the session no longer waits to be seen, unless it waits since a later time.
-    pub async fn mark_seen(self: &Arc<Self>, id: &str, at: Option<u64>) -> Result<(), Error> {
+    pub async fn mark_seen(&self, id: &str, at: Option<u64>) -> Result<(), Error> {
         self.with_session(id, |turn| {
             let at = at.unwrap_or_else(|| self.rt.now());
             if turn.cache.require_entry(id)?.session.unseen_since.is_none_or(|since| since > at) {
@@ -117,7 +117,7 @@ impl Hub {
 
     /// Deletes a session. Fails if it is active, or if its CLI is still connected. A [`sweep`](Self::sweep) deletes its messages later.
     /// With `cutoff`, keeps a session that is not archived, is pinned or being resumed, or has changed since the cutoff.
-    pub async fn delete_session(self: &Arc<Self>, id: &str, cutoff: Option<u64>) -> Result<(), Error> {
+    pub async fn delete_session(&self, id: &str, cutoff: Option<u64>) -> Result<(), Error> {
         self.with_session(id, |turn| {
             let session = &turn.cache.require_entry(id)?.session;
             let is_kept = |cutoff| {
@@ -149,7 +149,7 @@ impl Hub {
     }
 
     /// Deletes a batch, and schedules the next one.
-    pub(in crate::hub) async fn sweep(self: &Arc<Self>) {
+    pub(in crate::hub) async fn sweep(&self) {
         // Writes the queued deletion of the session first. If this fails, the session still exists, and keeps its messages.
         let _ = self.flush().await;
         let started_at = self.rt.now();
@@ -167,7 +167,7 @@ impl Hub {
     }
 
     /// Deletes a batch, and schedules the next one. A run that is interrupted begins again.
-    pub(in crate::hub) async fn delete_old_data(self: &Arc<Self>) {
+    pub(in crate::hub) async fn delete_old_data(&self) {
         let started_at = self.rt.now();
         let result = self.delete_old_batch(started_at).await;
         let now = self.rt.now();
@@ -187,7 +187,7 @@ impl Hub {
     }
 
     /// Deletes a batch. Returns whether the run must continue.
-    async fn delete_old_batch(self: &Arc<Self>, now: u64) -> Result<bool, Error> {
+    async fn delete_old_batch(&self, now: u64) -> Result<bool, Error> {
         let quotas = &self.config.quotas;
         let searched_tag = self.turn().retention.searched_tag.clone();
         if let Some((after, age)) = searched_tag.zip(quotas.archived_session_retention_ms) {
@@ -245,9 +245,8 @@ impl Turn<'_> {
         session.model_mode.clone_from(&new.model);
         session.unseen_since = session.metadata_fields().is_failed().then_some(session.created_at);
         self.state.add_session(session);
-        let now = self.hub.rt.now();
-        let completed = self.state.select_completed_requests(&id, agent_state, now);
-        self.state.add_completed_requests(&id, completed, now);
+        let completed = self.select_completed_requests(&id, agent_state);
+        self.add_completed_requests(&id, completed);
         self.start_request_retention(&id)?;
         self.state.evict_sessions();
         Ok(id)

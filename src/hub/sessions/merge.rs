@@ -2,8 +2,6 @@
 //! history of the old session to the new session, moves the messages of the new session to the end of this history, and removes
 //! the old session. Messages of the old session are not rewritten.
 
-use std::sync::Arc;
-
 use serde_json::value::RawValue;
 
 use crate::hub::Hub;
@@ -29,7 +27,7 @@ use crate::store::{DbError, Found, Statement, removals, sessions as store};
 impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
     /// `old`, because the CLI that serves `new` does not know them.
-    pub(in crate::hub) async fn merge(self: &Arc<Self>, old: &str, new: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn merge(&self, old: &str, new: &str) -> Result<(), Error> {
         match self.with_field(old, load::state_if_pending, |turn, stored| turn.cancel_pending(old, stored)).await {
             // A deleted session needs no merge.
             Err(Error::NotFound(_)) => return Ok(()),
@@ -44,25 +42,20 @@ impl Hub {
         // Memory for large metadata. Reserved before the merge locks the write queue: a task that frees memory may wait for the write
         // queue, so waiting for memory under the lock could deadlock.
         let memory = self.wait_for_memory(bytes).await?;
-        for id in [old, new] {
-            self.turn().in_flight.lock(id);
-        }
+        [old, new].iter().for_each(|id| self.turn().in_flight.lock(id));
         let merged = self.merge_locked(old, new, memory).await;
-        for id in [old, new] {
-            self.turn().in_flight.unlock(id);
-        }
+        [old, new].iter().for_each(|id| self.turn().in_flight.unlock(id));
         self.start_commit();
         self.start_delivery(new);
         merged
     }
 
-    async fn merge_locked(self: &Arc<Self>, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
+    async fn merge_locked(&self, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
         loop {
             match self.load_session_during_merge(old, RelatedRows::None).await {
-                Ok(()) => {}
                 // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
-                Err(error) => return Err(error),
+                loaded => loaded?,
             }
             self.load_session_during_merge(new, RelatedRows::None).await?;
             self.lock_write_queue().await;
@@ -79,7 +72,7 @@ impl Hub {
     }
 
     /// Flushes the write queue and locks it: the merge changes seqs, so a write during the merge would have outdated seqs.
-    async fn lock_write_queue(self: &Arc<Self>) {
+    async fn lock_write_queue(&self) {
         loop {
             let locked = {
                 let State { write_queue, cache, .. } = &mut *self.turn();
@@ -179,8 +172,7 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Replaces both sessions in the cache by `merged`, which was read with the ticket, and publishes the merge. `removal` is the
-    /// number of the removal event, `gap` the last number of the gap in the log.
+    /// Replaces both sessions in the cache by `merged`, and publishes the merge. `removal` and `gap` are the numbers of the events.
     fn apply_merge(
         &mut self,
         ticket: &ReadTicket,

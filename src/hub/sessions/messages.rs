@@ -2,8 +2,6 @@
 //! messages of web clients for an inactive session, which wait until its CLI is back (PROTOCOL-WEB.md "Held messages"). One batch adds
 //! the messages to the history and deletes the held ones, so a held message is either sent or canceled, once.
 
-use std::sync::Arc;
-
 use futures::future::BoxFuture;
 
 use crate::hub::Hub;
@@ -28,7 +26,6 @@ use crate::wire::socketio::AckId;
 /// The most lookups of one local id: a lookup is repeated if the session was evicted during it.
 const MAX_LOOKUPS: u32 = 3;
 
-/// A message to add.
 pub struct Draft {
     pub session: String,
     /// The sender's idempotency key: a message whose key is known is not stored again.
@@ -78,7 +75,7 @@ impl From<Error> for Blocked {
 
 impl Hub {
     /// Adds a message, or finds the message with the same local id. Returns before it is durable; a CLI gets its acknowledgement then.
-    pub async fn append_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
+    pub async fn append_message(&self, draft: Draft) -> Result<Added, Error> {
         check_size("message", &draft.content, MAX_CONTENT_BYTES)?;
         let is_valid = draft.local_id.as_ref().is_none_or(|id| id.len() <= MAX_LOCAL_ID_BYTES);
         check_field(is_valid, "localId", format_args!("have at most {MAX_LOCAL_ID_BYTES} bytes. Use a UUID"))?;
@@ -94,14 +91,14 @@ impl Hub {
     }
 
     /// Adds a message of a web client, and waits until it is durable. The session must be active, unless the message may wait.
-    pub async fn send_message(self: &Arc<Self>, draft: Draft) -> Result<Added, Error> {
+    pub async fn send_message(&self, draft: Draft) -> Result<Added, Error> {
         let added = self.append_message(draft).await?;
         self.flush().await?;
         Ok(added)
     }
 
     /// Reads the held messages of a session, after all writes queued so far are durable.
-    pub async fn list_held(self: &Arc<Self>, session: &str) -> Result<Vec<HeldMessage>, Error> {
+    pub async fn list_held(&self, session: &str) -> Result<Vec<HeldMessage>, Error> {
         self.load_session(session).await?;
         // Memory for the rows, and for the response that is made from the rows.
         let _memory = self.wait_for_memory(2 * MAX_HELD_MESSAGES * MAX_HELD_MESSAGE_BYTES).await?;
@@ -111,7 +108,7 @@ impl Hub {
     }
 
     /// Cancels a held message. If the message was sent or canceled before, waits until that change is durable, and then fails.
-    pub async fn cancel_held(self: &Arc<Self>, session: &str, local_id: &str) -> Result<(), Error> {
+    pub async fn cancel_held(&self, session: &str, local_id: &str) -> Result<(), Error> {
         let remove = |turn: &mut Turn<'_>| turn.remove_held(session, local_id);
         let is_canceled = self.run_step(session, RelatedRows::HeldMessages, remove).await?;
         self.flush().await?;
@@ -119,7 +116,7 @@ impl Hub {
     }
 
     /// Delivers the held messages of an active session in a task. After an error, the next keep-alive starts another delivery.
-    pub(super) fn start_delivery(self: &Arc<Self>, session: &str) {
+    pub(super) fn start_delivery(&self, session: &str) {
         let is_due = |entry: &CachedSession| entry.session.active && entry.session.held_messages_count > 0;
         if self.turn().cache.entry(session).is_some_and(is_due) {
             let session = session.to_owned();
@@ -128,7 +125,7 @@ impl Hub {
     }
 
     /// Adds the held messages of a session to its history, in their order. Does nothing if the session is inactive.
-    fn deliver_held<'a>(self: &'a Arc<Self>, session: &'a str) -> BoxFuture<'a, Result<(), Error>> {
+    fn deliver_held<'a>(&'a self, session: &'a str) -> BoxFuture<'a, Result<(), Error>> {
         Box::pin(async move {
             self.run_step(session, RelatedRows::LocalIds, |turn| turn.try_deliver(session)).await?;
             self.start_commit();
@@ -138,7 +135,7 @@ impl Hub {
 
     /// Loads a session like [`load_session_with`](Self::load_session_with), and runs a step. Repeats it with what it needs.
     async fn run_step<T>(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         related: RelatedRows,
         mut step: impl FnMut(&mut Turn<'_>) -> Result<T, Blocked>,
@@ -159,8 +156,7 @@ impl Hub {
                 }
                 Err(Blocked::LocalIds(unknown)) => {
                     lookups += 1;
-                    // The next batch looks them up. Finds nothing if the session is evicted meanwhile, or has
-                    // [`MAX_LOCAL_IDS`](crate::limits::MAX_LOCAL_IDS) messages that are not durable.
+                    // The next batch looks them up: in vain if the session is evicted or has `MAX_LOCAL_IDS` messages that are not durable.
                     self.turn().unknown_local_ids.extend(unknown);
                     self.wait_for_commit().await?;
                 }
@@ -201,10 +197,7 @@ impl Turn<'_> {
             return Err(Blocked::StoredBytes);
         }
         self.state.ensure_write_queue_has_room(draft.content.text().len())?;
-        let added = match must_wait {
-            true => Added::Held(self.hold(draft)?),
-            false => Added::Stored(self.queue_message(draft)?),
-        };
+        let added = if must_wait { Added::Held(self.hold(draft)?) } else { Added::Stored(self.queue_message(draft)?) };
         if self.hub.config.quotas.max_messages_per_minute.is_some() {
             self.state.message_rate.record(self.hub.rt.now());
         }

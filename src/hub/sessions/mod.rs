@@ -8,7 +8,6 @@ pub mod load;
 pub mod manage;
 pub mod merge;
 pub mod messages;
-pub mod modes;
 pub mod permissions;
 pub mod presence;
 pub mod quotas;

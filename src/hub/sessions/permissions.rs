@@ -1,8 +1,6 @@
 //! Answers to permission requests. The hub first calls the CLI. Once the CLI acknowledges, the hub moves the request to the completed
 //! requests, unless the CLI has already moved the request. Of two concurrent answers to one request, the first wins.
 
-use std::sync::Arc;
-
 use futures::TryFutureExt;
 use serde::Serialize;
 
@@ -45,12 +43,7 @@ struct Params<'a> {
 
 impl Hub {
     /// Answers a pending permission request of an active session.
-    pub async fn answer_permission(
-        self: &Arc<Self>,
-        id: &str,
-        request: &str,
-        answer: PermissionAnswer,
-    ) -> Result<(), Error> {
+    pub async fn answer_permission(&self, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {
         let begin = |turn: &mut Turn<'_>, stored: Option<Json>| turn.begin_answer(id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
         self.finish_answer(id, request, answer).await
@@ -58,7 +51,7 @@ impl Hub {
 
     /// Calls the CLI and stores the answer, after [`Turn::begin_answer`].
     pub(in crate::hub) async fn finish_answer(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         request: &str,
         mut answer: PermissionAnswer,

@@ -1,8 +1,6 @@
 //! The presence of a session: whether the session is active, and whether its agent is thinking. The CLI reports the presence
 //! with `session-alive` and `session-end` (PROTOCOL-CLI.md "Liveness"). Only changes are written to the database.
 
-use std::sync::Arc;
-
 use futures::future::join_all;
 
 use crate::hub::Hub;
@@ -10,15 +8,15 @@ use crate::hub::core::error::Error;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::sessions::changes::Changes;
-use crate::hub::sessions::load::{self, state_if_pending};
+use crate::hub::sessions::load::state_if_pending;
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::MAX_GROUPED_LOOKUPS;
-use crate::limits::{PRESENCE_INTERVAL_MS, SESSION_TIMEOUT_MS};
+use crate::limits::PRESENCE_INTERVAL_MS;
 use crate::model::event::Event;
 use crate::model::json::Json;
 use crate::model::owner::Owner;
 use crate::model::session::{Session, mark_running};
-use crate::wire::cli::{SessionAlive, SessionEnd};
+use crate::wire::cli::SessionAlive;
 
 #[derive(Debug, Clone, Copy)]
 pub(in crate::hub) enum EndCause {
@@ -32,46 +30,35 @@ pub(in crate::hub) enum EndCause {
 }
 
 impl Hub {
-    /// Handles `session-alive`, which arrived at `at`. Writes and publishes a change of the presence. Publishes an unchanged presence
-    /// again every [`PRESENCE_INTERVAL_MS`], as a reminder.
-    pub async fn on_session_alive(
-        self: &Arc<Self>,
-        alive: &SessionAlive,
-        from: ConnId,
-        at: u64,
-    ) -> Result<AckTiming, Error> {
-        self.turn().restart_deadline_on_arrival(Owner::Session(alive.sid.clone()), from, at);
-        self.load_session(&alive.sid).await?;
-        let archived_metadata = self.metadata_to_reopen(&alive.sid).await?;
-        let ack_timing = self.turn().apply_alive(alive, (from, at), archived_metadata)?;
-        self.start_commit();
-        self.start_delivery(&alive.sid);
-        Ok(ack_timing)
-    }
-
-    /// Returns the metadata of an archived session if a keep-alive may reopen the session, because the session is being resumed.
-    /// Otherwise a keep-alive must not reopen the session: it may come from a CLI that has archived the session and is about to end.
-    async fn metadata_to_reopen(self: &Arc<Self>, id: &str) -> Result<Option<Json>, Error> {
+    /// Handles `session-alive`, which arrived at `at`. An unchanged presence is published every [`PRESENCE_INTERVAL_MS`], as a reminder.
+    pub async fn on_session_alive(&self, alive: &SessionAlive, from: ConnId, at: u64) -> Result<AckTiming, Error> {
+        let id = &alive.sid;
+        self.turn().restart_deadline_on_arrival(Owner::Session(id.clone()), from, at);
+        self.load_session(id).await?;
+        // A keep-alive reopens an archived session only if the session is being resumed. Other keep-alives may come from a CLI that has
+        // archived the session and is about to end.
         let may_reopen = |state: &State| {
             let entry = state.cache.entry(id);
             entry.is_some_and(|entry| entry.session.metadata_fields().is_archived() && !entry.session.active)
                 && state.in_flight.expects_reactivation(id, self.rt.now())
         };
-        if !may_reopen(&self.turn()) {
-            return Ok(None);
+        let mut archived_metadata = None;
+        if may_reopen(&self.turn()) {
+            let read = |turn: &mut Turn<'_>, metadata: Option<Json>| Ok(metadata.filter(|_| may_reopen(turn)));
+            archived_metadata = self.with_field(id, |session| &session.metadata, read).await?;
         }
-        self.with_field(id, load::metadata, |turn, metadata| Ok(metadata.filter(|_| may_reopen(turn)))).await
-    }
-
-    /// Handles `session-end`. If another socket serves the session, the session ends only when its deadline passes.
-    pub async fn on_session_end(self: &Arc<Self>, end: &SessionEnd, from: ConnId) -> Result<(), Error> {
-        self.turn().ensure_write_queue_has_room(0)?;
-        self.end_session(&end.sid, EndCause::LeftBy(from)).await
+        let ack_timing = self.turn().apply_alive(alive, (from, at), archived_metadata)?;
+        self.start_commit();
+        self.start_delivery(id);
+        Ok(ack_timing)
     }
 
     /// Ends a session: makes it inactive, with the exceptions of [`EndCause`], and cancels its pending permission requests.
-    pub(in crate::hub) async fn end_session(self: &Arc<Self>, id: &str, cause: EndCause) -> Result<(), Error> {
+    pub(in crate::hub) async fn end_session(&self, id: &str, cause: EndCause) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
+        if let EndCause::LeftBy(_) = cause {
+            self.turn().ensure_write_queue_has_room(0)?;
+        }
         self.with_field(id, state_if_pending, |turn, stored| {
             match cause {
                 EndCause::LeftBy(cli) if turn.is_served(&owner, Some(cli), self.rt.now()) => {
@@ -92,7 +79,7 @@ impl Hub {
 
     /// Makes a session inactive after its deadline, unless activity has moved the deadline. If a CLI has ended the session, cancels
     /// its pending requests. Otherwise keeps them for a day, because the CLI may still wait for answers.
-    pub(in crate::hub) async fn expire_session(self: &Arc<Self>, id: &str) -> Result<(), Error> {
+    pub(in crate::hub) async fn expire_session(&self, id: &str) -> Result<(), Error> {
         let owner = Owner::Session(id.to_owned());
         self.with_field(id, state_if_pending, |turn, stored| {
             if !turn.liveness.is_expired(&owner) {
@@ -106,7 +93,7 @@ impl Hub {
     }
 
     /// Records the sessions to which no CLI has been connected for a moment, and publishes them in a task if a web client is connected.
-    pub(in crate::hub) fn publish_disconnected(self: &Arc<Self>, now: u64) {
+    pub(in crate::hub) fn publish_disconnected(&self, now: u64) {
         let mut turn = self.turn();
         let ids = turn.liveness.take_disconnected(now);
         ids.iter().for_each(|id| turn.cache.set_disconnected(id));
@@ -129,16 +116,6 @@ impl Hub {
             }
             hub.start_commit();
         });
-    }
-
-    /// Cancels the pending requests of a session after [`Turn::deactivate_if_archived`]. After an error, the alarm tries again.
-    pub(in crate::hub) async fn cancel_archived(self: &Arc<Self>, id: &str) {
-        if self.end_session(id, EndCause::Archived).await.is_err() {
-            let until = self.rt.now() + SESSION_TIMEOUT_MS;
-            let mut turn = self.turn();
-            turn.kept_requests.set(id, until);
-            turn.request_alarm(Some(until));
-        }
     }
 }
 

@@ -1,7 +1,4 @@
-//! The quotas of a namespace: what is refused beyond them, and counting the bytes of its messages. Deleting, answering, reading and
-//! renaming are never refused.
-
-use std::sync::Arc;
+//! The quotas of a namespace, and counting the bytes of its messages. Deleting, answering, reading and renaming are never refused.
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
@@ -18,14 +15,13 @@ const MAX_COUNT_PAUSE_MS: u64 = 1_000;
 
 impl Hub {
     /// Returns the bytes of all messages. Too low until the messages from before the quota are counted.
-    pub async fn used_bytes(self: &Arc<Self>) -> Result<u64, Error> {
+    pub async fn used_bytes(&self) -> Result<u64, Error> {
         self.count_stored_bytes().await?;
         Ok(self.turn().stored_bytes.bytes.unwrap_or(0))
     }
 
-    /// Counts the bytes of all messages, unless the bytes are known. If many messages were never counted, returns after the first batch
-    /// of messages, and counts the other messages in a task.
-    pub(in crate::hub) async fn count_stored_bytes(self: &Arc<Self>) -> Result<(), Error> {
+    /// Counts the bytes of all messages, unless they are known. If many were never counted, returns after the first batch.
+    pub(in crate::hub) async fn count_stored_bytes(&self) -> Result<(), Error> {
         let (counted, is_first) = {
             let mut turn = self.turn();
             if turn.stored_bytes.bytes.is_some() {
@@ -47,13 +43,13 @@ impl Hub {
     }
 
     /// Requires another count, because messages were deleted. If the storage has a quota and web clients are connected, counts at once.
-    pub(in crate::hub) fn recount_stored_bytes(self: &Arc<Self>) {
+    pub(in crate::hub) fn recount_stored_bytes(&self) {
         self.turn().stored_bytes.forget();
         self.announce_storage_when_counted();
     }
 
     /// Counts the bytes in a task, and then sends them to web clients. Does nothing without a quota, or without web clients.
-    pub(in crate::hub) fn announce_storage_when_counted(self: &Arc<Self>) {
+    pub(in crate::hub) fn announce_storage_when_counted(&self) {
         let has_web_clients = self.turn().connections.subscriptions().next().is_some();
         if has_web_clients && self.config.quotas.max_bytes.is_some() {
             // After an error, the next message counts again.
@@ -61,7 +57,7 @@ impl Hub {
         }
     }
 
-    async fn count_remaining(self: &Arc<Self>) {
+    async fn count_remaining(&self) {
         loop {
             let started_at = self.rt.now();
             match self.count_batch().await {
@@ -75,7 +71,7 @@ impl Hub {
     }
 
     /// Counts some messages. Returns whether all are counted.
-    async fn count_batch(self: &Arc<Self>) -> Result<bool, Error> {
+    async fn count_batch(&self) -> Result<bool, Error> {
         let start = self.turn().stored_bytes.start_of_count();
         self.flush().await?;
         let (bytes, is_complete) = counts::count_bytes(&self.db, &self.config.namespace).await?;
@@ -98,8 +94,7 @@ impl Turn<'_> {
         self.check_storage()
     }
 
-    /// Refuses a new session beyond a quota. A session that is being resumed may have a new session in its place until they are merged.
-    /// Returns `false` if the stored bytes must be counted first.
+    /// Refuses a new session beyond a quota, but not in place of one that is being resumed. `false` if the bytes must be counted first.
     pub(super) fn check_session_quotas(&self) -> Result<bool, Error> {
         let max = self.hub.config.quotas.max_sessions();
         let resumes = self.state.in_flight.count_resumes(self.hub.rt.now()).min(MAX_SESSIONS_ABOVE_QUOTA);

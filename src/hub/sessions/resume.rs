@@ -1,8 +1,5 @@
-//! Resuming a session: a machine starts the session's agent again, and the agent continues the conversation. If the CLI connects
-//! under another session id, the two sessions are [merged](crate::hub::sessions::merge). Forking a session: a machine starts another
-//! session with the history up to a message.
-
-use std::sync::Arc;
+//! Resuming a session: a machine starts the session's agent again. If its CLI connects under another session id, the two sessions are
+//! [merged](crate::hub::sessions::merge). Forking a session: a machine starts another session with the history up to a message.
 
 use futures::channel::oneshot;
 use serde::{Deserialize, Serialize};
@@ -68,7 +65,7 @@ struct ForkParams<'a> {
 impl Hub {
     /// Resumes a session. Returns the id of the session that is then active: the same id, or that of the session with which it was
     /// merged. A concurrent resume of the same session waits for the first. `trust` is passed on to the machine, as for a spawn.
-    pub async fn resume(self: &Arc<Self>, id: &str, trust: Option<bool>) -> Result<String, Error> {
+    pub async fn resume(&self, id: &str, trust: Option<bool>) -> Result<String, Error> {
         let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
         let plan = loop {
             self.load_session_during_merge(id, RelatedRows::None).await?;
@@ -91,7 +88,7 @@ impl Hub {
         let active_id = match plan {
             None => self.wait_for_activation(vec![id.to_owned()], None).await?,
             Some((machine, params)) => {
-                let resumed = self.spawn_agent(id, &machine, &params, trust).await;
+                let resumed = self.spawn_agent(id, &machine, &ResumeParams { trust, ..params }).await;
                 let mut turn = self.turn();
                 turn.in_flight.end_resume(id);
                 turn.activation_waiters.complete(id, &resumed);
@@ -118,19 +115,13 @@ impl Hub {
     }
 
     /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
-    async fn spawn_agent(
-        self: &Arc<Self>,
-        id: &str,
-        machine: &Owner,
-        params: &ResumeParams,
-        trust: Option<bool>,
-    ) -> Result<String, Error> {
+    async fn spawn_agent(&self, id: &str, machine: &Owner, params: &ResumeParams) -> Result<String, Error> {
         let make_params = |dialect| {
             let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
-            Json::of(&ResumeParams { agent, trust, ..params.clone() })
+            Json::of(&ResumeParams { agent, ..params.clone() })
         };
-        let answer = self.call_in_dialect(machine, Method::SpawnSession, self.config.rpc_timeout_ms, &make_params);
-        let answer = answer.await.map_err(|error| match error {
+        let answer = self.call_in_dialect(machine, Method::SpawnSession, &make_params).await;
+        let answer = answer.map_err(|error| match error {
             // The machine's CLI was expected to reconnect, and did not.
             RpcError::NoHandler { .. } => Error::NoMachineOnline,
             error => error.into(),
@@ -156,7 +147,7 @@ impl Hub {
     }
 
     /// Waits until one of the sessions is active, and returns its id. Without a deadline, waits for the resume of another request.
-    async fn wait_for_activation(self: &Arc<Self>, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
+    async fn wait_for_activation(&self, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
         let activated = {
             let mut turn = self.turn();
             if let Some(id) = ids.iter().find(|id| turn.is_active(id)) {
@@ -168,9 +159,8 @@ impl Hub {
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
 
-    /// Starts a session with the history of this session up to a message. If the runner reports a failure, the failure is in the
-    /// result. This session does not change. The new one takes its settings, except the pin.
-    pub async fn fork(self: &Arc<Self>, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
+    /// Starts a session with the history of this one up to a message, and its settings except the pin. A runner's failure is in the result.
+    pub async fn fork(&self, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
         self.load_machines().await?;
         self.load_session(id).await?;
         let ((owner, session), settings) = {
@@ -183,8 +173,7 @@ impl Hub {
             let session = ResumeParams { agent, ..session.clone() };
             Json::of(&ForkParams { session, point })
         };
-        let result = self.call_in_dialect(&owner, Method::ForkSession, self.config.rpc_timeout_ms, &make_params);
-        let result = parse_spawn_result(&result.await?);
+        let result = parse_spawn_result(&self.call_in_dialect(&owner, Method::ForkSession, &make_params).await?);
         if let Some(fork) = result.session_id.as_ref().filter(|_| settings != Settings::default()) {
             // The fork has started, also if its settings cannot be stored.
             self.change_settings(fork, |own| *own = own.or(&settings)).await.ok();

@@ -1,13 +1,12 @@
 //! Updates of a session's metadata and agent state by CLIs. An update names the version it is based on (optimistic concurrency).
 
-use std::sync::Arc;
-
 use crate::hub::Hub;
 use crate::hub::core::effect::VersionedUpdate;
 use crate::hub::core::error::{Error, check_size};
 use crate::hub::sessions::fields::{agent_state_to_text, is_large_state, received_entries, split_agent_state};
+use crate::hub::sessions::presence::EndCause;
 use crate::hub::turn::Turn;
-use crate::limits::MAX_CONTENT_BYTES;
+use crate::limits::{MAX_CONTENT_BYTES, SESSION_TIMEOUT_MS};
 use crate::model::agent_state::AgentState;
 use crate::model::json::Json;
 use crate::model::large::{InlineOrLarge, VersionedField};
@@ -24,7 +23,7 @@ fn field_of(session: &Session, field: VersionedField) -> (&InlineOrLarge, u64) {
 
 impl Hub {
     /// Updates the metadata of a session for a CLI. If the update archives an active session, ends the session.
-    pub(in crate::hub) async fn update_metadata(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
+    pub(in crate::hub) async fn update_metadata(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         check_size("metadata", value, MAX_CONTENT_BYTES)?;
         let value = if value.is_null() { value.clone() } else { fit_metadata(value)? };
@@ -36,43 +35,42 @@ impl Hub {
             Ok((version, TextParts::queued_value(VersionedField::Metadata, Some(value))))
         })
         .await?;
-        if was_active {
-            // Returns no error, because the update is already acknowledged.
-            self.cancel_archived(id).await;
+        // Returns no error, because the update is already acknowledged: the alarm tries again.
+        if was_active && self.end_session(id, EndCause::Archived).await.is_err() {
+            let until = self.rt.now() + SESSION_TIMEOUT_MS;
+            let mut turn = self.turn();
+            turn.kept_requests.set(id, until);
+            turn.request_alarm(Some(until));
         }
         Ok(())
     }
 
-    /// Updates the agent state of a session for a CLI. Keeps completed requests that the update does not contain. Copies only those
-    /// completed requests of the update that are new or changed.
-    pub(in crate::hub) async fn update_agent_state(
-        self: &Arc<Self>,
-        update: &VersionedUpdate<'_>,
-    ) -> Result<(), Error> {
+    /// Updates the agent state of a session for a CLI. Keeps completed requests that it lacks, and copies only new and changed ones.
+    pub(in crate::hub) async fn update_agent_state(&self, update: &VersionedUpdate<'_>) -> Result<(), Error> {
         let VersionedUpdate { id, value, .. } = update;
         let received = split_agent_state(value)?;
         // A state that is not large is returned as the CLI sent it.
-        let text = match is_large_state(received.without_completed.as_ref()) {
+        let text = match received.without_completed.as_ref().is_some_and(is_large_state) {
             true => agent_state_to_text(received.without_completed.as_ref(), received_entries(&received)),
             false => TextParts::value(Some(value.clone())),
         };
         self.load_completed(id).await?;
         self.update_field(update, value.text().len(), |turn| {
-            let completed = turn.select_completed_requests(id, &received, self.rt.now());
+            let completed = turn.select_completed_requests(id, &received);
             let new = AgentState { without_completed: received.without_completed.clone(), completed };
             Ok((turn.set_agent_state(id, new, Some(update.from))?, text))
         })
         .await
     }
 
-    /// Applies an update of `bytes` if it is based on the current version, and queues the reply. `apply` returns the version and text.
+    /// Applies an update of `bytes`, or replies with the current value if the update is based on another. `apply` returns version and text.
     async fn update_field(
-        self: &Arc<Self>,
+        &self,
         update: &VersionedUpdate<'_>,
         bytes: usize,
         apply: impl FnOnce(&mut Turn<'_>) -> Result<(u64, TextParts), Error>,
     ) -> Result<(), Error> {
-        let is_current = {
+        let mut is_answered = {
             let mut turn = self.turn();
             let session = &turn.cache.require_entry(update.id)?.session;
             let is_current = field_of(session, update.field).1 == update.expected_version;
@@ -83,29 +81,19 @@ impl Hub {
             }
             is_current
         };
-        if !is_current {
-            self.reply_with_current_value(update).await?;
+        while !is_answered {
+            // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
+            self.load_completed(update.id).await?;
+            let reply = |turn: &mut Turn<'_>, current| turn.try_reply_with_current_value(update, current);
+            is_answered = self.with_field(update.id, |session| field_of(session, update.field).0, reply).await?;
         }
         self.start_commit();
         Ok(())
     }
-
-    /// Replies to an update that is based on another version.
-    async fn reply_with_current_value(self: &Arc<Self>, update: &VersionedUpdate<'_>) -> Result<(), Error> {
-        loop {
-            // Loads in each attempt, because the completed requests may be evicted while `with_field` reads the value.
-            self.load_completed(update.id).await?;
-            let reply = |turn: &mut Turn<'_>, current| turn.try_reply_with_current_value(update, current);
-            if self.with_field(update.id, |session| field_of(session, update.field).0, reply).await? {
-                return Ok(());
-            }
-        }
-    }
 }
 
 impl Turn<'_> {
-    /// Replies to an update that is based on another version. `current` is the complete current value. Returns false, and does nothing,
-    /// if the completed requests were evicted from memory.
+    /// Replies with the whole `current` value. Returns false, and does nothing, if the completed requests were evicted from memory.
     fn try_reply_with_current_value(
         &mut self,
         update: &VersionedUpdate<'_>,

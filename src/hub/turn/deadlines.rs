@@ -21,8 +21,7 @@ impl Turn<'_> {
         }
         self.request_alarm(self.state.liveness.deadline(&owner));
         let is_due = |last: Option<u64>| last.is_none_or(|last| at >= last + MIN_ATTACHMENT_WRITE_INTERVAL_MS);
-        // Skipped if the socket does not serve the owner yet. The handler of an event that makes the socket serve the owner calls this
-        // function again, after `add_served`.
+        // Skipped if the socket does not serve the owner yet: then this function is called again, after `add_served`.
         if self.state.connections.clis_of_owner(&owner).contains(&from)
             && let Some(cli) = self.state.connections.cli(from).filter(|cli| is_due(cli.last_activity_at(&owner)))
         {
@@ -49,8 +48,7 @@ impl Turn<'_> {
         self.request_alarm(self.state.liveness.deadline(&owner));
     }
 
-    /// Starts the deadline of an owner that is active in the database, unless it has one. Returns when the owner was last active, which is
-    /// `stored_at` or later, and whether it has lost its CLIs.
+    /// Starts the deadline of an active owner unless it has one. Returns when it was last active, and whether it has lost its CLIs.
     pub fn restore_liveness(&mut self, owner: Owner, stored_at: u64) -> (u64, bool) {
         let liveness = &self.state.liveness;
         let active_at = stored_at.max(liveness.active_at(&owner));

@@ -24,11 +24,8 @@ impl Turn<'_> {
                 Effect::Reply(reply) => self.send_committed_reply(&reply),
                 Effect::Publish(event) => self.publish(event_numbers.next(), || event),
                 Effect::AddMachine(machine) => self.state.cache.insert_durable_machine(*machine),
-                Effect::Update { parts, .. } => {
-                    if !to.is_empty() {
-                        self.send_update(&to, &parts.concat());
-                    }
-                }
+                Effect::Update { parts, .. } if !to.is_empty() => self.send_update(&to, &parts.concat()),
+                Effect::Update { .. } => {}
                 Effect::Message { session, message, update_seq, event, .. } => {
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
@@ -49,9 +46,7 @@ impl Turn<'_> {
                     }
                     inactive_count += 1;
                 }
-                Effect::Resolve(waiter) => {
-                    let _ = waiter.send(Ok(()));
-                }
+                Effect::Resolve(waiter) => drop(waiter.send(Ok(()))),
             }
         }
         self.persist_last_published();
@@ -88,9 +83,7 @@ impl Turn<'_> {
         for effect in effects {
             match effect {
                 Effect::Reply(reply) => self.send_frame(reply.conn, &reply.on_failure),
-                Effect::Resolve(waiter) => {
-                    let _ = waiter.send(Err(error.clone()));
-                }
+                Effect::Resolve(waiter) => drop(waiter.send(Err(error.clone()))),
                 // The session or machine is still active in the database. The hub tries again at the next deadline.
                 Effect::BecameInactive(owner) => self.start_deadline(owner),
                 Effect::Publish(_)

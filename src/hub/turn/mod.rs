@@ -1,6 +1,5 @@
-//! A turn of the hub: an atomic step, which holds the lock of the hub's state and does not await. The turn of an agent, in the protocol,
-//! is something else. What all turns need: the object's only alarm, which is set to the earliest deadline of all components; frames to
-//! one socket; the attachment of a socket, which survives hibernation.
+//! A turn of the hub: an atomic step under the lock of the hub's state, without an await. It is not the turn of an agent. What all turns
+//! need: the object's only alarm, set to the earliest deadline of all components, and the attachments of sockets.
 
 pub mod deadlines;
 pub mod effects;
@@ -15,7 +14,6 @@ use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::LAST_TICK;
 use crate::limits::{HEARTBEAT_INTERVAL_MS, PING_INTERVAL_MS};
-use crate::wire::engineio;
 
 /// After this time, in milliseconds, the hub tries again to set an alarm that it failed to set.
 const ALARM_RETRY_MS: u64 = 1_000;
@@ -85,30 +83,6 @@ impl Turn<'_> {
     pub fn set_peer(&mut self, conn: ConnId, peer: Peer) {
         self.hub.write_attachment(conn, &peer);
         self.state.connections.insert(conn, peer);
-    }
-
-    /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies
-    /// queued. [`Turn::disconnect_if_behind`] checks the unread bytes when the CLI's next frame arrives.
-    pub fn send_frame(&mut self, conn: ConnId, frame: &str) {
-        if let Some(connection) = self.state.connections.get_mut(conn) {
-            connection.send_window.record_reply(frame.len());
-        }
-        self.hub.rt.send(&[conn], frame);
-        self.ping_if_needed(conn);
-    }
-
-    /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read these bytes.
-    pub fn ping_if_needed(&mut self, conn: ConnId) {
-        if self.state.connections.get(conn).is_some_and(|connection| connection.send_window.needs_ping()) {
-            self.ping_after_frame(conn);
-        }
-    }
-
-    /// Pings a CLI. The pong shows that the CLI has read all earlier frames. Returns the number of the ping; 0 for a closed socket.
-    pub fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
-        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
-        self.hub.rt.send(&[conn], engineio::PING_FRAME);
-        connection.send_window.record_ping()
     }
 }
 

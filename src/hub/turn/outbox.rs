@@ -1,14 +1,14 @@
-//! Sending frames to several sockets, and closing sockets. A client that does not read is disconnected, because the runtime keeps
-//! unread frames in memory without limit.
+//! Sending frames, and closing sockets. A client that does not read is disconnected, because the runtime keeps unread frames in
+//! memory without limit.
 
 use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
+use crate::wire::engineio;
 
-/// The close reason for a CLI with too many unread bytes.
+/// The close reason of a CLI, and the close code of a client, with too many unread bytes.
 const STALLED_CLI: &str = "Too much is unread: reconnect";
-/// The close code for a client with too many unread bytes.
 const CLOSE_STALLED: u16 = 4408;
 
 impl Hub {
@@ -21,6 +21,30 @@ impl Hub {
 }
 
 impl Turn<'_> {
+    /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies
+    /// queued. [`Turn::disconnect_if_behind`] checks the unread bytes when the CLI's next frame arrives.
+    pub fn send_frame(&mut self, conn: ConnId, frame: &str) {
+        if let Some(connection) = self.state.connections.get_mut(conn) {
+            connection.send_window.record_reply(frame.len());
+        }
+        self.hub.rt.send(&[conn], frame);
+        self.ping_if_needed(conn);
+    }
+
+    /// Pings a CLI if many bytes were sent to it since the last ping. The pong shows that the CLI has read these bytes.
+    fn ping_if_needed(&mut self, conn: ConnId) {
+        if self.state.connections.get(conn).is_some_and(|connection| connection.send_window.needs_ping()) {
+            self.ping_after_frame(conn);
+        }
+    }
+
+    /// Pings a CLI. The pong shows that the CLI has read all earlier frames. Returns the number of the ping; 0 for a closed socket.
+    pub fn ping_after_frame(&mut self, conn: ConnId) -> u64 {
+        let Some(connection) = self.state.connections.get_mut(conn) else { return 0 };
+        self.hub.rt.send(&[conn], engineio::PING_FRAME);
+        connection.send_window.record_ping()
+    }
+
     /// Disconnects CLIs that may have an outdated state after a failed write. A CLI reads the current state when it reconnects.
     pub fn disconnect_to_resync(&mut self, conns: impl IntoIterator<Item = ConnId>) {
         for conn in conns {

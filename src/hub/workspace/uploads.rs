@@ -1,8 +1,5 @@
-//! Uploads of files from web clients to a session's CLI (PROTOCOL-WEB.md "Uploads"): in chunks (PROTOCOL-CLI.md "Uploads in
-//! chunks"), or in one frame if the CLI does not accept chunks. The content stays outside of wasm memory ([`UploadBody`]): the hub
-//! builds only the frames around it.
-
-use std::sync::Arc;
+//! Uploads of files to a session's CLI (PROTOCOL-WEB.md "Uploads"): in chunks, or in one frame if the CLI does not accept chunks.
+//! The content stays outside of wasm memory ([`UploadBody`]): the hub builds only the frames around it.
 
 use futures::channel::oneshot;
 use futures::future::{Either, select, try_join};
@@ -33,8 +30,7 @@ const MAX_FRAME_FILE_BYTES: u64 = 50 * 1024 * 1024;
 /// The longest `filename` and `mimeType`, in characters (docs/openapi.yaml).
 const MAX_FILE_NAME_CHARS: usize = 255;
 const MAX_UPLOAD_PATH_CHARS: usize = 4_096;
-/// The memory that an upload in one large frame reserves, in bytes: half of the pool. The reservation covers the content of up to
-/// 67 MiB, which is in the isolate's JavaScript memory, outside of wasm memory.
+/// The memory for an upload in one large frame, in bytes: half of the pool, for up to 67 MiB of content outside of wasm memory.
 const FRAME_UPLOAD_MEMORY_BYTES: usize = MAX_POOL_BYTES / 2;
 /// The interval at which a waiting upload tries again, in milliseconds: one object cannot wake a request of another object.
 const FRAME_UPLOAD_POLL_MS: u64 = 100;
@@ -64,7 +60,7 @@ impl Drop for UploadSlot<'_> {
 
 impl Hub {
     /// Sends a file to the session's CLI, and returns the CLI's result as JSON text.
-    pub async fn upload(self: &Arc<Self>, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
+    pub async fn upload(&self, id: &str, body: &dyn UploadBody) -> Result<String, Error> {
         let grant = self.turn().upload_slots.request(id)?;
         let mut slot = UploadSlot { hub: self, session: id, grant };
         // The sender is in the hub's state, so it is never dropped first.
@@ -80,22 +76,15 @@ impl Hub {
         self.turn().rpc.cancel(&call);
         let accepts_chunks = self.turn().connections.cli(call.conn).is_some_and(|cli| cli.accepts_upload_chunks);
         if accepts_chunks {
-            let chunked = ChunkedUpload {
-                hub: self,
-                owner: &owner,
-                conn: call.conn,
-                id: self.new_id(),
-                limit,
-                is_partial: false,
-            };
-            return chunked.send(body, upload).await;
+            let (owner, conn, id) = (&owner, call.conn, self.new_id());
+            return ChunkedUpload { hub: self, owner, conn, id, limit, is_partial: false }.send(body, upload).await;
         }
         self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
     }
 
     /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, and so must still be read.
     async fn send_in_frame(
-        self: &Arc<Self>,
+        &self,
         body: &dyn UploadBody,
         upload: Option<UploadFields>,
         owner: &Owner,
@@ -195,7 +184,7 @@ impl Hub {
     }
 
     /// Deletes an uploaded file through the session's CLI, and returns the CLI's result as JSON text.
-    pub async fn delete_upload(self: &Arc<Self>, id: &str, path: &str) -> Result<String, Error> {
+    pub async fn delete_upload(&self, id: &str, path: &str) -> Result<String, Error> {
         check_length("path", path, 1..=MAX_UPLOAD_PATH_CHARS)?;
         self.require_active(id).await?;
         let params = Json::object(&[("path", Json::of(path))]);
@@ -216,9 +205,8 @@ struct ChunkedUpload<'a> {
 }
 
 impl ChunkedUpload<'_> {
-    /// Sends the buffered content and the rest of the body, one chunk at a time. While the CLI processes a chunk, the hub reads
-    /// the next one. `fields` is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a
-    /// chunk that the CLI refused, as JSON text.
+    /// Sends the buffered content and the rest of the body in chunks. While the CLI processes a chunk, the hub reads the next one. `fields`
+    /// is `Some` once the whole body has been read. Returns the CLI's result of the last chunk, or of a chunk that it refused.
     async fn send(mut self, body: &dyn UploadBody, mut fields: Option<UploadFields>) -> Result<String, Error> {
         let mut offset = 0;
         loop {
@@ -291,7 +279,6 @@ struct FileLimit {
 }
 
 impl FileLimit {
-    /// Returns the limit for a CLI that does not accept uploads in chunks.
     fn for_one_frame(self) -> Self {
         if self.bytes <= MAX_FRAME_FILE_BYTES {
             return self;
@@ -301,13 +288,9 @@ impl FileLimit {
     }
 }
 
-/// Reads up to `buffer_chars` characters of the content. Returns the fields if the body has been read to its end, and `None` otherwise.
-async fn read_upload(
-    body: &dyn UploadBody,
-    buffer_chars: u64,
-    limit: FileLimit,
-) -> Result<Option<UploadFields>, Error> {
-    let fields = body.read(buffer_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
+/// Reads up to `max_chars` characters of the content. Returns the fields if the body has been read to its end, and `None` otherwise.
+async fn read_upload(body: &dyn UploadBody, max_chars: u64, limit: FileLimit) -> Result<Option<UploadFields>, Error> {
+    let fields = body.read(max_chars, limit.bytes).await.map_err(|fault| fault_to_error(fault, limit))?;
     let Some(fields) = fields else { return Ok(None) };
     let upload: UploadFields = read_object(&fields)?;
     check_length("filename", &upload.filename, 1..=MAX_FILE_NAME_CHARS)?;
@@ -328,13 +311,10 @@ fn send_with_content(body: &dyn UploadBody, call: &Call, params: &str) {
 
 fn escape_non_ascii(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in text.chars() {
-        if character.is_ascii() {
-            escaped.push(character);
-        } else {
-            for unit in character.encode_utf16(&mut [0; 2]) {
-                escaped.push_str(&format!("\\u{unit:04x}"));
-            }
+    for unit in text.encode_utf16() {
+        match u8::try_from(unit) {
+            Ok(byte) if byte.is_ascii() => escaped.push(char::from(byte)),
+            _ => escaped.push_str(&format!("\\u{unit:04x}")),
         }
     }
     escaped

@@ -1,16 +1,12 @@
 //! Group commit. A use case adds its changes to the write queue; they are committed in batches. The effects of a batch run when it
 //! is durable. [`Retrying`](crate::store::retry::Retrying) repeats a batch with an unknown outcome. After a failed batch, the
 //! cache is cleared, because it contains changes that were never written. The refusal of an isolated batch fails only its own effects.
-//! A commit waits for the end of a burst of changes, and pauses after a burst while other namespaces write.
 //!
-//! Lookups of sessions: concurrent lookups share a batch, for example when many CLIs reconnect after a wake or create sessions.
-//!
-//! Each batch of a commit ends with the waiting lookups of local ids: memory lacks the older local ids of a session with many messages.
-//! So such a lookup costs no query of its own, and only one group of them is in flight.
+//! Concurrent lookups of sessions share a batch, for example when many CLIs reconnect after a wake. Lookups of local ids, of which memory
+//! lacks the older ones, wait for the next batch of a commit, so they cost no query of their own.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
@@ -55,7 +51,7 @@ pub const MAX_SEARCHED_FRAME_BYTES: usize = 2_000_000;
 
 impl Hub {
     /// Commits the write queue, and waits until all writes queued so far are durable.
-    pub(in crate::hub) fn flush(self: &Arc<Self>) -> BoxFuture<'_, Result<(), Error>> {
+    pub(in crate::hub) fn flush(&self) -> BoxFuture<'_, Result<(), Error>> {
         Box::pin(async move {
             let has_pending = self.turn().write_queue.has_pending();
             if has_pending { self.wait_for_commit().await } else { Ok(()) }
@@ -63,15 +59,14 @@ impl Hub {
     }
 
     /// Takes a ticket for a read of the database, and flushes the write queue, because the database lacks the queued changes.
-    pub(in crate::hub) async fn begin_read(self: &Arc<Self>) -> Result<ReadTicket, Error> {
+    pub(in crate::hub) async fn begin_read(&self) -> Result<ReadTicket, Error> {
         let ticket = self.turn().cache.evictions.take_ticket();
         self.flush().await?;
         Ok(ticket)
     }
 
-    /// Waits until all writes queued so far are durable, or the database is stalled. If it is stalled, reads use the
-    /// [before-images](BeforeImages) of the write queue.
-    pub(in crate::hub) async fn flush_unless_stalled(self: &Arc<Self>) -> Result<(), Error> {
+    /// Waits until all writes queued so far are durable, or the database is stalled: then reads use the [before-images](BeforeImages).
+    pub(in crate::hub) async fn flush_unless_stalled(&self) -> Result<(), Error> {
         let mut flush = self.flush();
         loop {
             let ms = self.db.ms_until_stalled(self.rt.now());
@@ -84,7 +79,7 @@ impl Hub {
     }
 
     /// Commits the write queue even if nothing is queued, and waits for the result.
-    pub(in crate::hub) async fn wait_for_commit(self: &Arc<Self>) -> Result<(), Error> {
+    pub(in crate::hub) async fn wait_for_commit(&self) -> Result<(), Error> {
         let (sender, committed) = oneshot::channel();
         self.turn().write_queue.on_commit(Effect::Resolve(sender));
         self.start_commit();
@@ -92,7 +87,7 @@ impl Hub {
     }
 
     /// Starts to commit the queued changes, unless a commit is running.
-    pub(in crate::hub) fn start_commit(self: &Arc<Self>) {
+    pub(in crate::hub) fn start_commit(&self) {
         let must_commit = {
             let mut turn = self.turn();
             let State { write_queue, cache, memory_reservations, .. } = &mut *turn;
@@ -165,8 +160,7 @@ impl Hub {
         }
     }
 
-    /// Writes the parts of a batch's large values, then the batch together with the log of its events, and looks up local ids. Returns
-    /// the numbers of the events.
+    /// Writes the parts of large values, then the batch with its event log and the lookup. Returns the numbers of the events.
     async fn write_batch(
         &self,
         batch: &mut Batch<Effect, BeforeImages>,
@@ -201,28 +195,22 @@ impl Hub {
         Ok(numbers)
     }
 
-    /// Waits until `count_queued` has not grown during a pass of the event loop, so that the queued items share a batch or a write of
-    /// the attachment. Does not wait if fewer than `min` items are queued.
+    /// Waits until a pass of the event loop has queued nothing more, so that the items share a batch; not for fewer than `min` items.
     pub(in crate::hub) async fn await_burst_end(&self, min: usize, count_queued: fn(&State) -> usize) {
-        let mut queued = count_queued(&self.turn());
+        let mut queued = 0;
         for _ in 0..MAX_BURST_PASSES {
-            if queued < min {
+            let queued_before = std::mem::replace(&mut queued, count_queued(&self.turn()));
+            if queued < min || queued == queued_before {
                 return;
             }
             // Lets the runtime deliver more events.
             self.rt.sleep(0).await;
-            let now_queued = count_queued(&self.turn());
-            if now_queued == queued {
-                return;
-            }
-            queued = now_queued;
         }
     }
 
-    /// Records that the namespace has written a batch. If the batch is large and another namespace of the isolate has written recently,
-    /// pauses before the effects of the batch run. The pause delays the acknowledgements, and so the next messages, of a client that
-    /// sends many messages. Without the pause, such a client would take the isolate's thread from the other namespaces.
-    pub(in crate::hub) async fn pause_after_batch(&self, effects: usize, batch_ms: u64) {
+    /// Records that the namespace has written a batch. Pauses before the effects of a large batch while another namespace of the isolate
+    /// writes: else a client that sends many messages would take the thread, because its next messages follow the acknowledgements.
+    async fn pause_after_batch(&self, effects: usize, batch_ms: u64) {
         let others_write = self.config.recent_writers.record(&self.config.namespace, self.rt.now());
         if others_write && effects >= MIN_PAUSED_EFFECTS {
             let thread_ms = (effects / EFFECTS_PER_MS) as u64;
@@ -231,10 +219,7 @@ impl Hub {
     }
 
     /// Runs statements with small results in a batch with other lookups. Returns the rows of each. Other tasks may run after the read.
-    pub(in crate::hub) async fn look_up(
-        self: &Arc<Self>,
-        statements: Vec<Statement>,
-    ) -> Result<Vec<Vec<Row>>, DbError> {
+    pub(in crate::hub) async fn look_up(&self, statements: Vec<Statement>) -> Result<Vec<Vec<Row>>, DbError> {
         let (sender, receiver) = oneshot::channel();
         let is_first = {
             let lookups = &mut self.turn().lookups;
@@ -301,7 +286,7 @@ impl Turn<'_> {
     }
 
     /// Stores the results of a lookup in memory. `results` are the results of the whole batch.
-    pub fn insert_looked_up(&mut self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
+    fn insert_looked_up(&mut self, lookup: LocalIdLookup, batch: &[Statement], results: &mut [Vec<Row>]) {
         let found = match read_by_local_ids(lookup.pairs.len(), batch, results) {
             Ok(found) => found,
             // The waiting messages repeat the lookup, and are rejected after several failures.
@@ -325,9 +310,8 @@ impl Turn<'_> {
 }
 
 impl State {
-    /// Returns the local ids to look up with a batch: the ids of the waiting messages, and of the queued messages that the same
-    /// CLIs have sent since.
-    pub fn take_local_id_lookup(&mut self) -> LocalIdLookup {
+    /// Returns the local ids to look up with a batch: of the waiting messages, and of the messages that wait behind them.
+    fn take_local_id_lookup(&mut self) -> LocalIdLookup {
         let (mut pairs, mut searched_bytes) = (Vec::new(), 0);
         for UnknownLocalId { session, local_id, from } in std::mem::take(&mut self.unknown_local_ids) {
             self.cache.local_ids_mut(&session).into_iter().for_each(LocalIds::make_room);
@@ -349,8 +333,7 @@ impl State {
         LocalIdLookup { pairs, ticket: self.cache.evictions.take_ticket() }
     }
 
-    /// Whether only the database knows if a message has the local id. `false` also if the session has too many messages that
-    /// are not durable: memory and the database may then both lack the local id.
+    /// Whether only the database knows the local id. `false` with too many messages that are not durable: both may lack the local id.
     fn can_look_up(&self, session: &str, local_id: &str) -> bool {
         let Some(entry) = self.cache.entry(session) else { return false };
         let durable_seq = match self.write_queue.committed_session(session) {

@@ -1,12 +1,12 @@
-//! Values larger than a row ([`crate::model::large`]). The cache holds only an excerpt of a large value. The whole value is in the
-//! write queue until its commit. After that, it is read from the database on demand, one value at a time to limit memory.
+//! Values larger than a row ([`crate::model::large`]). The cache holds only an excerpt. The whole value is in the write queue until its
+//! commit, and then is read from the database on demand, one value at a time to limit memory.
 
-use std::sync::Arc;
-
+use futures::future::BoxFuture;
 use serde::Serialize;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::sessions::cache::Cache;
 use crate::hub::core::sessions::cached_session::{CachedSession, Committed, HubQueue};
 use crate::memory_budget::ResponseText;
 use crate::model::agent_state;
@@ -65,7 +65,7 @@ impl Hub {
 
     /// Reads a large value from the write queue or the database, after all queued writes are durable. `None` if it was replaced.
     pub(in crate::hub) async fn read_durable_value(
-        self: &Arc<Self>,
+        &self,
         owner: &str,
         large: &LargeRef,
     ) -> Result<Option<Json>, Error> {
@@ -89,41 +89,52 @@ impl Hub {
         Ok(found.then_some(text).and_then(Json::from_string))
     }
 
-    /// Appends a large value to a text whose memory is reserved. Reads one value at a time: its rows are in memory several times
-    /// while they are copied from JavaScript. Returns `false` if another value has replaced it.
+    /// Appends a large value to a text with reserved memory. One at a time: its rows are in memory several times. `false` if replaced.
     async fn append_value(&self, text: &mut String, owner: &str, large: &LargeRef) -> Result<bool, Error> {
         let _guard = self.large_reads.lock().await;
         Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
     }
 
-    /// Serializes the committed state of a session or machine, after its changes are durable or the database is stalled. `None` if all
-    /// are durable, or if a part of the state is only in the database. Fails if the creation of the session or machine is not durable.
-    pub(in crate::hub) async fn serialize_changed<T>(
-        self: &Arc<Self>,
-        kind: Kind,
+    /// Returns a session or machine as JSON text after its changes are durable; while the database is stalled, its committed state.
+    /// `split` returns `None` if a part of the state is not in memory. Fails if the creation is not durable.
+    pub(in crate::hub) async fn serialize<'a, T>(
+        &self,
+        (kind, id): (Kind, &str),
+        load: impl Fn() -> BoxFuture<'a, Result<(), Error>>,
+        current: impl Fn(&Cache) -> Result<&T, Error>,
         committed: impl Fn(&HubQueue) -> Option<&Committed<T>>,
         split: impl Fn(&T) -> Option<Vec<Segment>>,
-    ) -> Result<Option<ResponseText>, Error> {
-        if committed(&self.turn().write_queue).is_none() {
-            return Ok(None);
+    ) -> Result<ResponseText, Error> {
+        let mut previous_values = Vec::new();
+        loop {
+            let is_changed = committed(&self.turn().write_queue).is_some();
+            if is_changed {
+                self.flush_unless_stalled().await?;
+                let segments = match committed(&self.turn().write_queue) {
+                    Some(state) => split(state.as_ref().ok_or(Error::NotFound(kind))?),
+                    None => None,
+                };
+                if let Some(Ok([Segment { text, large: None }])) = segments.map(<[Segment; 1]>::try_from) {
+                    return Ok(ResponseText { text, reservation: None });
+                }
+            }
+            load().await?;
+            let (segments, is_changed) = {
+                let turn = self.turn();
+                (split(current(&turn.cache)?), committed(&turn.write_queue).is_some())
+            };
+            let Some(segments) = segments else { continue };
+            if let Some(text) = self.read_segments(id, segments, is_changed, &mut previous_values).await? {
+                return Ok(text);
+            }
         }
-        self.flush_unless_stalled().await?;
-        let segments = match committed(&self.turn().write_queue) {
-            Some(None) => return Err(Error::NotFound(kind)),
-            Some(Some(state)) => split(state),
-            None => None,
-        };
-        Ok(match segments.map(<[Segment; 1]>::try_from) {
-            Some(Ok([Segment { text, large: None }])) => Some(ResponseText { text, reservation: None }),
-            _ => None,
-        })
     }
 
     /// Reads the large values and concatenates the segments. With `is_changed`, first waits until the queued changes are durable. Returns
     /// `None` if a value was replaced during the read; the caller then tries again. `previous_values`: those of the previous attempt,
     /// which this attempt replaces by its own. Fails if both are equal, because then parts of a value are missing.
-    pub(in crate::hub) async fn read_segments(
-        self: &Arc<Self>,
+    async fn read_segments(
+        &self,
         owner: &str,
         mut segments: Vec<Segment>,
         is_changed: bool,
@@ -159,24 +170,21 @@ impl Hub {
     }
 }
 
-/// Splits a session into segments. Adds the completed requests, which must be loaded, to the end of a large agent state.
-pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Vec<Segment> {
-    let s = &entry.session;
-    let completed = entry.completed.iter().filter(|_| s.agent_state.large().is_some());
-    let completed = agent_state::completed_to_json(
-        completed.flat_map(|completed| completed.oldest_first()).map(|(id, entry)| (id, entry.raw())),
-    );
+/// Splits a session into segments. Adds the completed requests to the end of a large agent state. `None` if they are not loaded.
+pub(in crate::hub) fn session_segments(entry: &CachedSession) -> Option<Vec<Segment>> {
+    let (s, completed) = (&entry.session, entry.completed.as_ref()?);
+    let appended = completed.oldest_first().filter(|_| s.agent_state.large().is_some());
+    let completed = agent_state::completed_to_json(appended.map(|(id, entry)| (id, entry.raw())));
     let completed = completed.map(|json| format!(r#","{}":{}}}"#, agent_state::COMPLETED_REQUESTS, json.text()));
     let larges = [("metadata", &s.metadata, None), ("agentState", &s.agent_state, completed)];
-    split_at_large(&entry.with_completed_requests(), larges)
+    Some(split_at_large(&entry.with_completed_requests(), larges))
 }
 
-pub(in crate::hub) fn machine_segments(m: &Machine) -> Vec<Segment> {
-    split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)])
+pub(in crate::hub) fn machine_segments(m: &Machine) -> Option<Vec<Segment>> {
+    Some(split_at_large(m, [("metadata", &m.metadata, None), ("runnerState", &m.runner_state, None)]))
 }
 
-/// Serializes an object, and splits the text at its large members. `fields` has the name and the value of each field, and a text that
-/// replaces the closing brace of the value.
+/// Serializes an object, split at its large `fields`: name, value, and a text that replaces the closing brace of the value.
 fn split_at_large<T: Serialize>(object: &T, fields: [(&str, &InlineOrLarge, Option<String>); 2]) -> Vec<Segment> {
     let json = serde_json::to_string(object).unwrap_or_default();
     if fields.iter().all(|(_, field, _)| field.large().is_none()) {

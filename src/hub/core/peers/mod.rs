@@ -3,6 +3,7 @@
 pub mod cli;
 pub mod connections;
 pub mod frame_queue;
+pub mod handshake;
 pub mod rpc;
 pub mod send_window;
 pub mod subscription;
