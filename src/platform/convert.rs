@@ -13,7 +13,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::{JsFuture, future_to_promise};
 use web_sys::{Request, Response};
 
-use super::glue::{self, CLIENT_HEADERS, JSON_HEADERS};
+use super::glue::{self, CLIENT_HEADERS, Incoming, JSON_HEADERS};
 use crate::http::edge::{RequestHead, split_url};
 use crate::http::error::ErrorResponse;
 use crate::http::extract::{MAX_BODY_BYTES, is_read};
@@ -33,8 +33,8 @@ const FIRST_CHUNK_BYTES: usize = 64 * 1024;
 type Result<T> = std::result::Result<T, JsValue>;
 
 /// Reads the parts of a request that routing needs.
-pub fn request_head(request: &Request) -> RequestHead {
-    let text = glue::read_head(request, CLIENT_HEADERS);
+pub fn request_head(incoming: &Incoming) -> RequestHead {
+    let text = glue::read_head(incoming, CLIENT_HEADERS);
     // The lines: method, URL, and the headers in the order of their names.
     let mut lines = text.split('\n');
     let mut next_line = || lines.next().unwrap_or_default();

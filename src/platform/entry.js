@@ -30,10 +30,10 @@ function replaceLostInstance() {
 export default class extends WorkerEntrypoint {
   fetch(request) {
     replaceLostInstance();
-    const observed = requests.begin(request);
-    const end = (response) => requests.end(observed, response, this.env, this.ctx);
+    const incoming = requests.begin(request);
+    const end = (response) => requests.end(incoming, response, this.env, this.ctx);
     try {
-      return hub.fetch(request, this.env, this.ctx).then(end);
+      return hub.fetch(incoming, this.env, this.ctx).then(end);
     } catch (error) {
       if (!init.criticalError) throw error;
       return end(init.interrupted());

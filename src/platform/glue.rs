@@ -10,7 +10,7 @@ use web_sys::{Request, Response};
 #[wasm_bindgen(module = "/src/platform/glue.js")]
 extern "C" {
     #[wasm_bindgen(js_name = readHead)]
-    pub fn read_head(request: &Request, names: &str) -> String;
+    pub fn read_head(request: &JsValue, names: &str) -> String;
 
     #[wasm_bindgen(js_name = writeDataPoints)]
     pub fn write_data_points(env: &worker::Env, namespace_hash: &str, changes: &[f64], gauges: &[f64]);
@@ -83,7 +83,7 @@ extern "C" {
         socket: &str,
         expires_at: &str,
         credential: &str,
-        request: &Request,
+        incoming: &Incoming,
         timeout_ms: u32,
     ) -> Promise;
     #[wasm_bindgen(method)]
@@ -91,10 +91,10 @@ extern "C" {
         this: &Objects,
         namespace: &str,
         credential: &str,
-        request: &Request,
+        incoming: &Incoming,
         timeout_ms: u32,
         headers: &str,
-        started_at: Option<f64>,
+        has_timing: bool,
     ) -> Promise;
 }
 
@@ -110,10 +110,21 @@ extern "C" {
 extern "C" {
     #[wasm_bindgen(js_name = configureRoutes)]
     pub fn configure_routes(patterns: &str);
-    #[wasm_bindgen(js_name = noteNamespace)]
-    pub fn note_namespace(request: &Request, namespace: &str);
     #[wasm_bindgen(js_name = isolateMetrics)]
     pub fn isolate_metrics() -> String;
+
+    /// A request to the worker, as `begin` returns it.
+    pub type Incoming;
+    #[wasm_bindgen(method, getter)]
+    pub fn request(this: &Incoming) -> Request;
+    /// Sets the request that an object gets.
+    #[wasm_bindgen(method, setter)]
+    pub fn set_request(this: &Incoming, request: &Request);
+    #[wasm_bindgen(method, getter, js_name = startedAt)]
+    pub fn started_at(this: &Incoming) -> f64;
+    /// Records the namespace, for the log line of the request.
+    #[wasm_bindgen(method, setter)]
+    pub fn set_namespace(this: &Incoming, namespace: &str);
 }
 
 #[wasm_bindgen(module = "/src/platform/streams.js")]
@@ -137,7 +148,6 @@ extern "C" {
     #[wasm_bindgen(method)]
     pub fn finish(this: &Meter, started: &JsValue, response: &Response);
 
-    pub fn now() -> f64;
     #[wasm_bindgen(catch, js_name = withHeaders)]
     pub fn with_headers(response: &Response, headers: &str, started_at: Option<f64>) -> Result<Response, JsValue>;
 }

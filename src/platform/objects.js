@@ -2,7 +2,6 @@
 
 import { interrupted, unavailable } from './guard.js';
 import { logError } from './log.js';
-import { noteNamespace } from './requests.js';
 import { withHeaders } from './timing.js';
 
 /** The objects of the namespaces. */
@@ -40,32 +39,34 @@ export class Objects {
   }
 
   /**
-   * Forwards a WebSocket request to the object of a namespace.
+   * Forwards a WebSocket request to the object of a namespace. Records the namespace in `incoming` (`requests.js`).
    * @param {string} socket the `SocketKind`
    * @param {string} expiresAt the expiry of the token; empty for a token that does not expire
    * @param {string} credential of the token; may be empty
    * @returns {Promise<Response>} a 503 response if the object fails, or does not answer within `timeoutMs`
    */
-  connect(namespace, socket, expiresAt, credential, request, timeoutMs) {
-    noteNamespace(request, namespace);
+  connect(namespace, socket, expiresAt, credential, incoming, timeoutMs) {
+    const { request } = incoming;
+    incoming.namespace = namespace;
     const headers = socketHeaders(namespace, socket, expiresAt, credential, request);
-    return this.#fetch(namespace, request.body === null ? request.url : request, headers, timeoutMs);
+    return this.#fetch(namespace, request.body === null ? incoming.url : request, headers, timeoutMs);
   }
 
   /**
-   * Forwards a request to the object of a namespace.
+   * Forwards a request to the object of a namespace. Records the namespace, as `connect` does.
    * @param {string} credential of the token, and a space and the id of its secret if it has one; empty if the object needs neither
    * @param {string} addedHeaders of the response (`withHeaders`)
-   * @param {number} [startedAt] see `withHeaders`
+   * @param {boolean} hasTiming whether the response has `Server-Timing`
    * @returns {Promise<Response>} as for `connect`
    */
-  forward(namespace, credential, request, timeoutMs, addedHeaders, startedAt) {
-    noteNamespace(request, namespace);
-    const addHeaders = (response) => withHeaders(response, addedHeaders, startedAt);
+  forward(namespace, credential, incoming, timeoutMs, addedHeaders, hasTiming) {
+    const { request } = incoming;
+    incoming.namespace = namespace;
+    const addHeaders = (response) => withHeaders(response, addedHeaders, hasTiming ? incoming.startedAt : undefined);
     // The body of a GET request is forwarded as well. The object discards it, so that a client that is still sending gets the response.
-    if (request.method === 'GET' && request.body === null) {
+    if (incoming.method === 'GET' && request.body === null) {
       const { headers } = credential === '' ? this.#target(namespace) : { headers: withCredential(namespace, credential) };
-      return this.#fetch(namespace, request.url, headers, timeoutMs, addHeaders);
+      return this.#fetch(namespace, incoming.url, headers, timeoutMs, addHeaders);
     }
     return this.#fetch(namespace, request, bodyHeaders(namespace, credential, request), timeoutMs, addHeaders);
   }

@@ -4,18 +4,20 @@ import assert from 'node:assert/strict';
 import { describe, mock, test } from 'node:test';
 import { setInterruptedBody } from './guard.js';
 import { Objects } from './objects.js';
-import { now } from './timing.js';
+import { begin } from './requests.js';
 
 const TIMED_OUT = '{"error":"timed out"}';
 const INTERRUPTED = '{"error":"interrupted"}';
 setInterruptedBody(INTERRUPTED);
 
 describe('the objects of the namespaces', () => {
-  const request = new Request('http://hub/api/sessions', {
-    method: 'POST',
-    body: '{}',
-    headers: { 'content-length': '2', 'hub-namespace': 'forged', 'hub-socket': 'web', 'hub-expires-at': '1', 'last-event-id': '7' },
-  });
+  const incoming = begin(
+    new Request('http://hub/api/sessions', {
+      method: 'POST',
+      body: '{}',
+      headers: { 'content-length': '2', 'hub-namespace': 'forged', 'hub-socket': 'web', 'hub-expires-at': '1', 'last-event-id': '7' },
+    }),
+  );
 
   /** A binding of objects that return `result`; `received` has the headers of their requests. */
   function binding(result) {
@@ -51,7 +53,7 @@ describe('the objects of the namespaces', () => {
       { jurisdiction: '', location: '', expected: ['any team', undefined] },
     ]) {
       const binding = placedBinding();
-      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', '', request, 1_000, ''), 'answer');
+      assert.equal(await new Objects(binding, jurisdiction, location, TIMED_OUT).forward('team', '', incoming, 1_000, '', false), 'answer');
       assert.deepEqual(binding.created, [expected]);
     }
   });
@@ -65,13 +67,14 @@ describe('the objects of the namespaces', () => {
 
   test('receive the namespace, the length of the body, the credential and its secret, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    assert.equal(await objectsOf(objects).forward('team', '', request, 1_000, ''), 'answer');
-    const withoutLength = new Request('http://hub/api/sessions', { headers: request.headers });
+    assert.equal(await objectsOf(objects).forward('team', '', incoming, 1_000, '', false), 'answer');
+    assert.equal(incoming.namespace, 'team', 'for the log line of the request');
+    const withoutLength = new Request('http://hub/api/sessions', { headers: incoming.headers });
     withoutLength.headers.delete('content-length');
-    await objectsOf(objects).forward('team', '', withoutLength, 1_000, '');
-    const read = new Request('http://hub/api/devices');
-    await objectsOf(objects).forward('team', 'd1', read, 1_000, '');
-    await objectsOf(objects).forward('team', 'shared id', read, 1_000, '');
+    await objectsOf(objects).forward('team', '', begin(withoutLength), 1_000, '', false);
+    const read = begin(new Request('http://hub/api/devices'));
+    await objectsOf(objects).forward('team', 'd1', read, 1_000, '', false);
+    await objectsOf(objects).forward('team', 'shared id', read, 1_000, '', false);
     const namespace = { 'hub-namespace': 'team' };
     assert.deepEqual(objects.received, [
       { ...namespace, 'content-length': '2' },
@@ -86,14 +89,21 @@ describe('the objects of the namespaces', () => {
     const objects = objectsOf({ idFromName: (name) => name, get: () => ({ fetch: async (what) => fetched.push(what) }) });
     const read = { method: 'GET', url: 'http://hub/api/sessions', headers: new Headers(), body: null };
     const withBody = { ...read, body: new Blob(['x']).stream() };
-    for (const request of [read, withBody]) await objects.forward('team', '', request, 1_000, '');
+    for (const request of [read, withBody]) await objects.forward('team', '', begin(/** @type {Request} */ (request)), 1_000, '', false);
     assert.deepEqual(fetched, [read.url, withBody]);
   });
 
   test('receive the hub headers of a WebSocket request and the last event id, and no other header of the client', async () => {
     const objects = binding(Promise.resolve('answer'));
-    await objectsOf(objects).connect('team', 'web', '5', 'd1', request, 1_000);
-    await objectsOf(objects).connect('team', 'cli', '', '', new Request('http://hub/socket.io/', { headers: { cookie: 'a' } }), 1_000);
+    await objectsOf(objects).connect('team', 'web', '5', 'd1', incoming, 1_000);
+    await objectsOf(objects).connect(
+      'team',
+      'cli',
+      '',
+      '',
+      begin(new Request('http://hub/socket.io/', { headers: { cookie: 'a' } })),
+      1_000,
+    );
     const hubHeaders = { 'hub-namespace': 'team', upgrade: 'websocket' };
     assert.deepEqual(objects.received, [
       { ...hubHeaders, 'hub-credential': 'd1', 'hub-socket': 'web', 'hub-expires-at': '5', 'last-event-id': '7' },
@@ -103,11 +113,11 @@ describe('the objects of the namespaces', () => {
 
   test('give a 503 when an object does not answer in time, or fails', async () => {
     mock.timers.enable({ apis: ['setTimeout'] });
-    const timedOut = objectsOf(binding(new Promise(() => {}))).forward('team', '', request, 1_000, '');
+    const timedOut = objectsOf(binding(new Promise(() => {}))).forward('team', '', incoming, 1_000, '', false);
     mock.timers.tick(1_000);
     mock.timers.reset();
     const log = mock.method(console, 'error', () => {});
-    const failed = objectsOf(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', request, 1_000, '');
+    const failed = objectsOf(binding(Promise.reject(new Error('the object is gone')))).forward('team', '', incoming, 1_000, '', false);
     for (const { response, body } of [
       { response: await timedOut, body: TIMED_OUT },
       { response: await failed, body: INTERRUPTED },
@@ -119,7 +129,7 @@ describe('the objects of the namespaces', () => {
 
   test('give a response to which the worker adds headers', async () => {
     const objects = objectsOf(binding(Promise.resolve(new Response('{}', { headers: { 'server-timing': 'object;dur=1' } }))));
-    const response = await objects.forward('team', '', request, 1_000, 'x-a\n1\n', now());
+    const response = await objects.forward('team', '', incoming, 1_000, 'x-a\n1\n', true);
     assert.match(response.headers.get('server-timing'), /^object;dur=1, worker;dur=\d+$/);
     assert.deepEqual([response.headers.get('x-a'), await response.text()], ['1', '{}']);
   });

@@ -7,13 +7,10 @@ import { now } from './timing.js';
 /** A request that takes longer is slow. */
 const SLOW_MS = 1000;
 
-/** The upper bounds of the histogram's buckets, in seconds. */
+/** The upper bounds of the histogram's buckets, in seconds. Longer requests are in one more bucket. */
 const BOUNDS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1, 5, 10, 30];
 
 const REQUEST_ID = 'x-request-id';
-
-/** The property of a forwarded request that has its namespace. A weak map of all requests would make garbage collections slower. */
-const NAMESPACE = Symbol('namespace');
 
 /** The hashes of the namespaces that had a log line or a data point. @type {Map<string, string>} */
 const hashes = new Map();
@@ -25,9 +22,9 @@ const MAX_HASHES = 1000;
  */
 const newRoute = (pattern) => ({
   pattern,
-  /** @type {Map<string, Map<number, number>>} */
+  /** The key is a number, because texts take longer to look up. @type {Map<number, {method: string, status: number, count: number}>} */
   requests: new Map(),
-  buckets: BOUNDS.map(() => 0),
+  buckets: [...BOUNDS, Infinity].map(() => 0),
   seconds: 0,
   count: 0,
 });
@@ -35,9 +32,30 @@ const newRoute = (pattern) => ({
 /** The route of a request whose path belongs to no route. */
 const noRoute = newRoute('none');
 const routes = [noRoute];
-/** The routes by the segments of their paths: a parameter has the key `{}`, and the route the key `ROUTE`. */
-const tree = new Map();
-const ROUTE = Symbol('route');
+
+/** A node of the tree of all paths: the nodes of the next segment by its hash, the node if that is a parameter, and the route that ends here. */
+class PathNode {
+  /** @type {Map<number, PathNode>} */
+  literals = new Map();
+  /** @type {PathNode | undefined} */
+  parameter;
+  route = noRoute;
+
+  /** Returns the node of the next segment of a pattern. @param {string} segment */
+  add(segment) {
+    if (segment.startsWith('{')) return (this.parameter ??= new PathNode());
+    let hash = 0;
+    for (let i = 0; i < segment.length; i += 1) hash = nextHash(hash, segment.charCodeAt(i));
+    const node = this.literals.get(hash) ?? new PathNode();
+    this.literals.set(hash, node);
+    return node;
+  }
+}
+
+/** Returns the hash of a text with one more character. @param {number} hash @param {number} code */
+const nextHash = (hash, code) => (Math.imul(hash, 31) + code) | 0;
+
+const root = new PathNode();
 
 /** How often objects were loaded and freed in this isolate. */
 export const objects = { loaded: 0, evicted: 0 };
@@ -52,43 +70,43 @@ const ids = { /** @type {string | undefined} */ prefix: undefined, factor: 0, co
  */
 export function configureRoutes(patterns) {
   for (const pattern of patterns.split('\n')) {
-    let node = tree;
-    for (const segment of pattern.split('/').slice(1)) {
-      const key = segment.startsWith('{') ? '{}' : segment;
-      if (!node.has(key)) node.set(key, new Map());
-      node = node.get(key);
-    }
-    const route = newRoute(pattern);
-    routes.push(route);
-    node.set(ROUTE, route);
+    let node = root;
+    for (const segment of pattern.split('/').slice(1)) node = node.add(segment);
+    node.route = newRoute(pattern);
+    routes.push(node.route);
   }
 }
 
-/** Records the namespace of a request, for its log line. */
-export function noteNamespace(request, namespace) {
-  request[NAMESPACE] = namespace;
-}
+const [SLASH, QUESTION_MARK] = [...'/?'].map((text) => text.charCodeAt(0));
 
-/** Returns the route of a request. @param {string} url absolute @returns {ReturnType<typeof newRoute>} */
+/**
+ * Returns the route of a request. Reads each character once, and creates no text: it runs for each request. Another segment with the hash of
+ * a literal counts as that literal.
+ * @param {string} url absolute
+ */
 function routeOf(url) {
-  const query = url.indexOf('?');
-  const end = query === -1 ? url.length : query;
-  let node = tree;
-  // The path begins at the first slash after the host. Its segments are not split into an array, because this runs for each request.
-  for (let slash = url.indexOf('/', url.indexOf('://') + 3); slash < end; ) {
-    const next = url.indexOf('/', slash + 1);
-    const segmentEnd = next === -1 || next > end ? end : next;
-    const segment = url.slice(slash + 1, segmentEnd);
-    node = node.get(segment) ?? node.get('{}');
-    if (node === undefined) return noRoute;
-    slash = segmentEnd;
+  /** @type {PathNode | undefined} */
+  let node = root;
+  let hash = 0;
+  // The path begins at the first slash after `https://`.
+  for (let i = url.indexOf('/', 8) + 1; ; i += 1) {
+    const code = i < url.length ? url.charCodeAt(i) : QUESTION_MARK;
+    if (code === SLASH || code === QUESTION_MARK) {
+      node = node.literals.get(hash) ?? node.parameter;
+      if (node === undefined) return noRoute;
+      if (code === QUESTION_MARK) return node.route;
+      hash = 0;
+    } else hash = nextHash(hash, code);
   }
-  return node.get(ROUTE) ?? noRoute;
 }
 
-/** Starts to observe a request. @param {Request} request */
+/**
+ * Starts to observe a request. Returns what the worker reads of it: the runtime creates a new text for each read of `method` and `url`.
+ * @param {Request} request
+ */
 export function begin(request) {
-  return { request, startedAt: now(), id: nextId() };
+  const { method, url, headers } = request;
+  return { request, method, url, headers, startedAt: now(), id: nextId(), namespace: /** @type {string | undefined} */ (undefined) };
 }
 
 /** Returns a unique id. A random number for each request would take more CPU time than the rest of the observation. */
@@ -104,33 +122,46 @@ function nextId() {
 
 /**
  * Ends the observation of a request: adds its id to the response, counts it, and reports it to the log and to Analytics Engine.
- * @param {ReturnType<typeof begin>} observed
+ * @param {ReturnType<typeof begin>} incoming
  * @param {Response} response
  * @param {{METRICS?: {writeDataPoint: (point: object) => void}}} env
  * @param {{waitUntil: (work: Promise<void>) => void}} context
  * @returns {Response}
  */
-export function end({ request, startedAt, id }, response, env, context) {
+export function end(incoming, response, env, context) {
+  const { startedAt, id } = incoming;
   const { status } = response;
-  const method = knownMethod(request.method);
-  const route = routeOf(request.url);
+  const method = METHODS.indexOf(incoming.method);
+  const route = routeOf(incoming.url);
   const ms = now() - startedAt;
   count(route, method, status, ms);
   const withId = addId(response, id);
   const isSignIn = status === 401 && route.pattern === '/api/auth';
   // A page may report for a subscription that has just ended. It then subscribes again.
   const isExpected = status < 400 || (status === 404 && route.pattern === '/api/visibility');
-  const level = levelOf(status, !isExpected || ms > SLOW_MS, isSignIn, request[NAMESPACE] !== undefined);
+  const level = levelOf(status, !isExpected || ms > SLOW_MS, isSignIn, incoming.namespace !== undefined);
   const isReported = (level !== undefined && isLogged(level)) || env.METRICS !== undefined;
   if (!isReported) return withId;
   const timing = response.headers.get('server-timing') ?? '';
   // A client of a local hub can send any text as its address.
-  const client = isSignIn ? (request.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
+  const client = isSignIn ? (incoming.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
   const report = async () => {
-    const namespace = await hashOf(request[NAMESPACE]);
-    const details = { namespace, method, route: route.pattern, status, client, ms: { total: ms, ...partsOf(timing) }, requestId: id };
+    const namespace = await hashOf(incoming.namespace);
+    const details = {
+      namespace,
+      method: nameOf(method),
+      route: route.pattern,
+      status,
+      client,
+      ms: { total: ms, ...partsOf(timing) },
+      requestId: id,
+    };
     if (level !== undefined) logLine(level, isSignIn ? 'sign-in-refused' : 'request', `,${JSON.stringify(details).slice(1, -1)}`);
-    env.METRICS?.writeDataPoint({ indexes: [namespace ?? ''], blobs: ['request', method, route.pattern, String(status)], doubles: [ms] });
+    env.METRICS?.writeDataPoint({
+      indexes: [namespace ?? ''],
+      blobs: ['request', nameOf(method), route.pattern, String(status)],
+      doubles: [ms],
+    });
   };
   context.waitUntil(report());
   return withId;
@@ -153,10 +184,10 @@ async function hashOf(namespace) {
   return hash;
 }
 
-const METHODS = new Set(['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS']);
+const METHODS = ['GET', 'HEAD', 'POST', 'PATCH', 'PUT', 'DELETE', 'OPTIONS'];
 
-/** Clients may send any method. */
-const knownMethod = (method) => (METHODS.has(method) ? method : 'other');
+/** Returns the name of a method by its index. Clients may send any method. */
+const nameOf = (method) => METHODS[method] ?? 'other';
 
 function addId(response, id) {
   try {
@@ -189,19 +220,18 @@ function partsOf(header) {
   return parts;
 }
 
-/** Counts a request to a route. */
+/** Counts a request to a route. `method`: its index. */
 function count(route, method, status, ms) {
-  let statuses = route.requests.get(method);
-  if (statuses === undefined) {
-    statuses = new Map();
-    route.requests.set(method, statuses);
-  }
-  statuses.set(status, (statuses.get(status) ?? 0) + 1);
+  const key = 10 * status + method;
+  const requests = route.requests.get(key);
+  if (requests === undefined) route.requests.set(key, { method: nameOf(method), status, count: 1 });
+  else requests.count += 1;
   const seconds = ms / 1000;
   route.seconds += seconds;
   route.count += 1;
-  const bucket = BOUNDS.findIndex((bound) => seconds <= bound);
-  if (bucket !== -1) route.buckets[bucket] += 1;
+  let bucket = 0;
+  while (seconds > BOUNDS[bucket]) bucket += 1;
+  route.buckets[bucket] += 1;
 }
 
 /** Reports the objects that were loaded and evicted since the last report to Analytics Engine. */
@@ -218,10 +248,8 @@ export function isolateMetrics() {
   const used = routes.filter(({ count }) => count > 0);
   const lines = ['# HELP hub_requests_total Requests to the worker.', '# TYPE hub_requests_total counter'];
   for (const { pattern, requests } of used) {
-    for (const [method, statuses] of requests) {
-      for (const [status, count] of statuses) {
-        lines.push(`hub_requests_total{method="${method}",route="${pattern}",status="${status}"} ${count}`);
-      }
+    for (const { method, status, count } of requests.values()) {
+      lines.push(`hub_requests_total{method="${method}",route="${pattern}",status="${status}"} ${count}`);
     }
   }
   const name = 'hub_request_duration_seconds';
@@ -230,9 +258,8 @@ export function isolateMetrics() {
     let total = 0;
     buckets.forEach((inBucket, index) => {
       total += inBucket;
-      lines.push(`${name}_bucket{route="${pattern}",le="${BOUNDS[index]}"} ${total}`);
+      lines.push(`${name}_bucket{route="${pattern}",le="${BOUNDS[index] ?? '+Inf'}"} ${total}`);
     });
-    lines.push(`${name}_bucket{route="${pattern}",le="+Inf"} ${count}`);
     lines.push(`${name}_sum{route="${pattern}"} ${seconds}`, `${name}_count{route="${pattern}"} ${count}`);
   }
   lines.push(

@@ -5,7 +5,11 @@ import { mock, test } from 'node:test';
 import { configureLog } from './log.js';
 import { begin, configureRoutes, end, isolateMetrics, objects, reportObjects } from './requests.js';
 
-configureRoutes('/api/sessions\n/api/sessions/{id}');
+configureRoutes(
+  ['/api/sessions', '/api/sessions/{id}', '/api/devices/{id}', '/api/devices/codes', '/api/devices/codes/{deviceId}', '/socket.io/'].join(
+    '\n',
+  ),
+);
 
 let time = 0;
 mock.method(performance, 'now', () => time);
@@ -83,6 +87,27 @@ test('the metrics of the isolate have the requests by route and status, and the 
     assert.ok(text.split('\n').includes(line), `${line}\n${text}`);
   }
   assert.ok(!text.includes('secret'));
+});
+
+test('a request belongs to the route with its literal segments, else to the one with a parameter there', async () => {
+  const paths = [
+    '/api/devices/codes',
+    '/api/devices/codes/',
+    '/api/devices/codes/7?a=/b',
+    '/api/devices/codex',
+    '/api/devices/a/b',
+    '/socket.io/?EIO=4',
+    '/',
+  ];
+  for (const path of paths) await answer({ path, status: 299 });
+  const counted = [...isolateMetrics().matchAll(/route="([^"]*)",status="299"} (\d+)/g)].map(([, route, count]) => [route, Number(count)]);
+  assert.deepEqual(Object.fromEntries(counted), {
+    none: 2,
+    '/api/devices/{id}': 1,
+    '/api/devices/codes': 1,
+    '/api/devices/codes/{deviceId}': 2,
+    '/socket.io/': 1,
+  });
 });
 
 test('the objects that an isolate loads and loses are in its metrics, and once in a data point', () => {

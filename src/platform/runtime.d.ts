@@ -21,7 +21,7 @@ declare module 'cloudflare:workers' {
 declare module 'hub-bindings' {
   export function __worker_init_state(): { criticalError: boolean; instanceId: number; interrupted: () => Response };
   export function __wbg_reset_state(): void;
-  export function fetch(request: Request, env: unknown, ctx: { waitUntil: (work: Promise<unknown>) => void }): Promise<Response>;
+  export function fetch(incoming: unknown, env: unknown, ctx: { waitUntil: (work: Promise<unknown>) => void }): Promise<Response>;
   export class NamespaceHub {
     constructor(...args: unknown[]);
     free(): void;

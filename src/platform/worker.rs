@@ -14,7 +14,7 @@ use worker::worker_sys::Context;
 use worker::{Env, WebSocketPair};
 
 use super::convert;
-use super::glue::{self, Objects};
+use super::glue::{self, Incoming, Objects};
 use super::guard::{self, INTERRUPTED};
 use super::log::{log_error, write_line};
 use super::object::{SocketKind, metrics_response};
@@ -88,44 +88,45 @@ fn worker_state(env: &Env) -> std::result::Result<Rc<WorkerState>, String> {
 }
 
 #[wasm_bindgen]
-pub fn fetch(request: Request, env: Env, context: Context) -> Promise {
+pub fn fetch(incoming: Incoming, env: Env, context: Context) -> Promise {
     guard::initialize();
-    let head = convert::request_head(&request);
+    let head = convert::request_head(&incoming);
     let state = match worker_state(&env) {
         Ok(state) => state,
-        Err(message) => return not_configured(request, message),
+        Err(message) => return not_configured(incoming.request(), message),
     };
     // Computed first: without CORS headers in an error response, a browser does not let a page of another origin read it.
     let cors = state.edge.cors.headers(head.origin.as_deref(), &head.host, head.method == "OPTIONS");
-    let (cors, started_at) = (convert::header_lines(&cors), glue::now());
-    let incoming = Rc::new(IncomingRequest { state, head, request, env, context });
-    let mut routing = Box::pin(Rc::clone(&incoming).route());
+    let cors = convert::header_lines(&cors);
+    let request = Rc::new(IncomingRequest { state, head, incoming, env, context });
+    let mut routing = Box::pin(Rc::clone(&request).route());
     let action = match guard::with_headers(&cors, || routing.as_mut().now_or_never()) {
         // Most requests. Returns the promise of the object: a wasm future that waits for it would cost 10% more CPU time.
         Some(Action::Object(namespace, token)) => {
-            return incoming.forward(&namespace, token.as_ref(), &cors, Some(started_at));
+            return request.forward(&namespace, token.as_ref(), &cors, true);
         }
         Some(action) => Either::Left(ready(action)),
         None => Either::Right(routing),
     };
-    let (request, headers) = (Rc::clone(&incoming), cors.clone());
+    let (served, headers) = (Rc::clone(&request), cors.clone());
     let response = guard::worker_task(&cors).start(async move {
-        let (response, has_timing) = match Rc::clone(&request).serve(action.await).await {
-            Ok(served) => served,
+        let (response, has_timing) = match Rc::clone(&served).serve(action.await).await {
+            Ok(response) => response,
             Err(error) => {
                 log_error("request-interrupted", &format_args!("{error:?}"));
                 (convert::to_js_error(ErrorResponse::hub_unavailable(INTERRUPTED)), false)
             }
         };
         // CORS does not apply to WebSockets, and the response of an upgrade can't be rebuilt with more headers.
-        if request.head.is_upgrade {
+        if served.head.is_upgrade {
             return Ok(response.into());
         }
-        Ok(glue::with_headers(&response, &headers, has_timing.then_some(started_at))?.into())
+        let started_at = has_timing.then(|| served.incoming.started_at());
+        Ok(glue::with_headers(&response, &headers, started_at)?.into())
     });
     // When its client disconnects, the platform ends a request without dropping its future, so memory reservations would never be
     // released. With `wait_until`, the request may run for another 30 s.
-    let _ = incoming.context.wait_until(&response);
+    let _ = request.context.wait_until(&response);
     response
 }
 
@@ -139,7 +140,7 @@ fn not_configured(request: Request, message: String) -> Promise {
 struct IncomingRequest {
     state: Rc<WorkerState>,
     head: RequestHead,
-    request: Request,
+    incoming: Incoming,
     env: Env,
     context: Context,
 }
@@ -151,7 +152,7 @@ impl IncomingRequest {
 
     /// Returns the response, and whether it gets `Server-Timing`: only responses to a valid token do, except event streams and upgrades.
     async fn serve(self: Rc<Self>, action: Action) -> Result<(Response, bool)> {
-        let (edge, request) = (&self.state.edge, &self.request);
+        let (edge, request) = (&self.state.edge, &self.incoming.request());
         let has_timing = matches!(action, Action::History(_) | Action::Object(..));
         let response = match action {
             Action::Respond(response) => {
@@ -159,7 +160,7 @@ impl IncomingRequest {
                 Ok(convert::to_js_response(&response))
             }
             Action::History(history) => {
-                glue::note_namespace(request, history.namespace.as_str());
+                self.incoming.set_namespace(history.namespace.as_str());
                 let reading = Box::pin(edge.read_history(&history, &self.head.query));
                 match select(reading, sleep(EDGE_TIMEOUT_MS)).await {
                     Either::Left((response, _)) => {
@@ -221,7 +222,7 @@ impl IncomingRequest {
         let credential = credential.map(Credential::to_string).unwrap_or_default();
         let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
         let response =
-            objects.connect(namespace.as_str(), kind.as_ref(), &expires_at, &credential, &self.request, timeout_ms);
+            objects.connect(namespace.as_str(), kind.as_ref(), &expires_at, &credential, &self.incoming, timeout_ms);
         Ok(JsFuture::from(response).await?.into())
     }
 
@@ -231,11 +232,12 @@ impl IncomingRequest {
         namespace: &Namespace,
         token: Option<&VerifiedToken>,
         headers: &str,
-        started_at: Option<f64>,
+        has_timing: bool,
     ) -> Promise {
         let (objects, timeout_ms) = (&self.state.objects, self.object_timeout_ms());
         let credential = token.map(VerifiedToken::header).unwrap_or_default();
-        let response = objects.forward(namespace.as_str(), &credential, &self.request, timeout_ms, headers, started_at);
+        let response =
+            objects.forward(namespace.as_str(), &credential, &self.incoming, timeout_ms, headers, has_timing);
         if self.head.method != "GET" {
             // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
             let _ = self.context.wait_until(&response);
@@ -244,7 +246,7 @@ impl IncomingRequest {
     }
 
     async fn forwarded(&self, namespace: &Namespace, token: Option<&VerifiedToken>) -> Result<Response> {
-        Ok(JsFuture::from(self.forward(namespace, token, "", None)).await?.into())
+        Ok(JsFuture::from(self.forward(namespace, token, "", false)).await?.into())
     }
 
     fn object_timeout_ms(&self) -> u32 {
@@ -262,10 +264,11 @@ impl IncomingRequest {
 
     /// Returns how long the client may take to send the body of the request.
     fn body_time_ms(&self, max_bytes: u64) -> u32 {
-        if self.request.body().is_none() {
+        let request = self.incoming.request();
+        if request.body().is_none() {
             return 0;
         }
-        longest_body_time_ms(convert::declared_length(&self.request).map(|length| length as u64), max_bytes)
+        longest_body_time_ms(convert::declared_length(&request).map(|length| length as u64), max_bytes)
     }
 
     /// Opens a WebSocket to the object and streams its messages to the client as server-sent events.
@@ -386,15 +389,16 @@ impl IncomingRequest {
         if let Some(refusal) = self.count_attempt(prefix).await? {
             return Ok(refusal);
         }
-        let declared = convert::declared_length(&self.request);
-        let body = match convert::read_body(&self.request, declared, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
+        let request = self.incoming.request();
+        let declared = convert::declared_length(&request);
+        let body = match convert::read_body(&request, declared, MAX_AUTH_BODY_BYTES, &JsValue::UNDEFINED).await? {
             Ok(body) => body,
             Err(error) => return Ok(convert::to_js_error(error)),
         };
         let edge = &self.state.edge;
         let response = match action {
             Action::Answer => match edge.verify_answer(&body, now()).await {
-                Ok(namespace) => return self.forward_answer(namespace.as_str(), &body).await,
+                Ok(namespace) => return self.forward_answer(&namespace, &body).await,
                 Err(error) => return Ok(convert::to_js_error(error)),
             },
             Action::Pair(step) => edge.pair(step, &self.head, &body, now()).await,
@@ -414,15 +418,12 @@ impl IncomingRequest {
         Ok(None)
     }
 
-    async fn forward_answer(&self, namespace: &str, body: &[u8]) -> Result<Response> {
+    /// Forwards an answer from a notification, whose body was read, in a new request.
+    async fn forward_answer(&self, namespace: &Namespace, body: &[u8]) -> Result<Response> {
         let init = RequestInit::new();
         init.set_method("POST");
         init.set_body(&Uint8Array::from(body));
-        let request = Request::new_with_str_and_init(&self.request.url(), &init)?;
-        let (objects, timeout_ms) = (&self.state.objects, self.state.object_timeout_ms);
-        let response = objects.forward(namespace, "", &request, timeout_ms, "", None);
-        // The platform ends a request when its client disconnects. With `wait_until`, the object still receives it.
-        let _ = self.context.wait_until(&response);
-        Ok(JsFuture::from(response).await?.into())
+        self.incoming.set_request(&Request::new_with_str_and_init(&self.incoming.request().url(), &init)?);
+        self.forwarded(namespace, None).await
     }
 }
