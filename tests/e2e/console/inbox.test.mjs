@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, waitForCount, waitForFocus } from '../lib/browser.mjs';
+import { DESK, SMALL_PHONE, waitForCount, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { InboxPage, minutesAgo, request, SMALL_PHONE, startAsking as ask } from '../lib/inbox.mjs';
+import { InboxPage, minutesAgo, request, startAsking as ask } from '../lib/inbox.mjs';
 import { openInPage } from '../lib/views.mjs';
+import { READY } from '../lib/records.mjs';
 
 const { hub, visit } = await startConsole();
 
-const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 const startAsking = (t, namespace, name, requests, metadata) => ask(t, hub, namespace, name, requests, metadata);
 
 test('shows what waits in all sessions, oldest first, and answers requests in place', async (t) => {

@@ -6,11 +6,11 @@ import { deferred } from '../../../scripts/lib/await.mjs';
 import { DESK, signIn, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
+import { say } from '../lib/records.mjs';
 
 const { open, visit, hub } = await startConsole();
 
 const namedSession = (name) => ({ tag: `/code/${name}`, metadata: { path: `/code/${name}`, host: 'h', name } });
-const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 
 /** The time that the first requests of a page without stored data wait for the event stream (`MAX_WAIT_MS`). */
 const START_WAIT_MS = 300;

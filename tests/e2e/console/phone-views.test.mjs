@@ -7,18 +7,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { DESK, PHONE, waitForFocus, signIn } from '../lib/browser.mjs';
+import { DESK, PHONE, signIn, SMALL_PHONE, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { NOW, outputRecord } from '../lib/sample.mjs';
+import { outputRecord } from '../lib/records.mjs';
+import { NOW } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
 import { assertNoViolationsInThemes, findBrokenWords, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open } = await startConsole();
 
 const SIZES = { phone: PHONE, desk: DESK };
-/** A phone that shows its browser's bars. */
-const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 }, colorScheme: /** @type {const} */ ('dark') };
-const LANDSCAPE = { ...SMALL_PHONE, viewport: { width: 664, height: 390 } };
+const DARK_PHONE = { ...SMALL_PHONE, colorScheme: /** @type {const} */ ('dark') };
+const LANDSCAPE = { ...DARK_PHONE, viewport: { width: 664, height: 390 } };
 /** The size of large text in pixels: 200 %. */
 const LARGE_TEXT = 32;
 
@@ -162,7 +162,7 @@ const boxOf = (page, selector) => page.locator(selector).first().boundingBox();
 
 test('with text of 200 % on a phone, no menu is off the screen, no word is broken, and nothing covers the tabs', async (t) => {
   const { dates, tables } = await createSample(t, 'large');
-  const { page, context, show } = await visit(t, 'large', SMALL_PHONE, LARGE_TEXT);
+  const { page, context, show } = await visit(t, 'large', DARK_PHONE, LARGE_TEXT);
   await page.getByRole('button', { name: /^Account / }).click();
   await page.getByRole('menu').waitFor();
   assert.equal(await overflowOf(page, '.menu-list'), 0);
