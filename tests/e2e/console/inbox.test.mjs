@@ -149,6 +149,18 @@ test('a request that another browser answers disappears with a notice, and the f
   await waitForCount(desk.items, 2);
 });
 
+test('a request that is answered in its session leaves the list beside it as approved', async (t) => {
+  const { session } = await startAsking(t, 'beside', 'site', { r1: request('npm test', minutesAgo(3)) });
+  const { page } = await visit(t, 'beside', { ...DESK, path: `/sessions/${session.id}` });
+  const item = new InboxPage(page).item('npm test');
+  await item.waitFor();
+  // Keeps the item, because the list is in use.
+  await item.hover();
+  await page.locator('main').getByRole('button', { name: 'Approve' }).click();
+  await item.locator('.inbox-what', { hasText: /^(Approved|Answered)/ }).waitFor();
+  assert.equal(await item.locator('.inbox-what').innerText(), 'Approved');
+});
+
 test('200 requests in 50 sessions stay usable', async (t) => {
   const namespace = 'many';
   const startNumbered = (number) => {
