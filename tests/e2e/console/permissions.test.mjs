@@ -336,10 +336,17 @@ test('with text of 200 % on a phone, “More below” covers nothing of a questi
   await page.evaluate(() => {
     document.documentElement.style.fontSize = '200%';
   });
+  const content = page.locator('.request-input');
   const more = page.getByRole('button', { name: 'More below' });
-  await more.waitFor();
-  const bottomOfContent = () => page.locator('.request-input').evaluate((content) => content.getBoundingClientRect().bottom);
-  await waitForEqual(async () => (await bottomOfContent()) <= ((await more.boundingBox())?.y ?? 0), true);
+  const isBeside = async () => {
+    const [covered, button] = await Promise.all([content.boundingBox(), more.boundingBox()]);
+    return covered.x + covered.width <= button.x && button.x + button.width <= page.viewportSize().width;
+  };
+  for (const viewport of [page.viewportSize(), { width: 664, height: 390 }]) {
+    await page.setViewportSize(viewport);
+    await more.waitFor();
+    await waitForEqual(isBeside, true);
+  }
 });
 
 test('a request stays pending if the agent rejects its answer, and the error is shown', async (t) => {

@@ -7,12 +7,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { DESK, PHONE, signIn, SMALL_PHONE, waitForFocus } from '../lib/browser.mjs';
+import { DESK, PHONE, signIn, SMALL_PHONE, waitForEqual, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
 import { outputRecord } from '../lib/records.mjs';
 import { NOW } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
-import { assertNoViolationsInThemes, findBrokenWords, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
+import { assertNoViolationsInThemes, findBrokenWords, findCut, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open } = await startConsole();
 
@@ -208,6 +208,32 @@ test('in landscape, the buttons below a queued message that is edited are in vie
   await button(page, 'Edit').last().click();
   await page.getByRole('textbox', { name: 'Queued message' }).waitFor();
   assert.equal(await overflowOf(page, '.queued-details .button', '.queue-list'), 0);
+});
+
+test('in a low window, a request of the list is readable, and its answers are in view', async (t) => {
+  await createSample(t, 'low');
+  for (const options of [LANDSCAPE, { viewport: { width: 1280, height: 560 } }]) {
+    const { page } = await visit(t, 'low', options);
+    await page.getByRole('button', { name: /^Run a command/ }).click();
+    await page.locator('.inbox-card').getByRole('button', { name: 'More' }).waitFor();
+    assert.deepEqual(await findCut(page, '.inbox-card .request-choices > .button'), []);
+    const title = await boxOf(page, '.inbox-card .request-title');
+    assert.ok(title.width > 50, 'the title is visible');
+    await waitForEqual(() => overflowOf(page, '.request-choices > .button', '.list'), 0);
+  }
+});
+
+test('in landscape, all items of the menu of a session are in view, and large text leaves its title whole', async (t) => {
+  const { dates } = await createSample(t, 'menu');
+  for (const fontSize of [16, LARGE_TEXT]) {
+    const { page, show } = await visit(t, 'menu', LANDSCAPE, fontSize);
+    await show(dates);
+    await page.getByRole('button', { name: 'Session actions' }).click();
+    await page.getByRole('menu').waitFor();
+    assert.equal(await overflowOf(page, '[role="menuitem"]', '.menu-list'), 0);
+    const title = page.getByRole('heading', { name: 'Parse the dates', level: 1 });
+    assert.ok(await title.evaluate((heading) => heading.scrollWidth <= heading.clientWidth), `the title at ${fontSize} pixels`);
+  }
 });
 
 /** Presses Tab until an element has the focus. @param {import('playwright-core').Locator} locator */

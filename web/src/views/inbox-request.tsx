@@ -62,7 +62,11 @@ function useKeptInView(content: RefObject<HTMLElement>, isLoaded: boolean): void
   useEffect(() => {
     const { current } = content;
     if (!current || !isLoaded) return undefined;
-    const observer = new ResizeObserver(() => current.closest('li')?.scrollIntoView({ block: 'nearest' }));
+    const observer = new ResizeObserver(() => {
+      // In landscape, the list may be lower than the item.
+      for (const element of [current.closest('li'), current.querySelector('.request-choices')])
+        element?.scrollIntoView({ block: 'nearest' });
+    });
     observer.observe(current);
     const timer = setTimeout(() => observer.disconnect(), KEEP_IN_VIEW_MS);
     return () => {
