@@ -214,6 +214,8 @@ test('in a low window, a request of the list is readable, and its answers are in
   await createSample(t, 'low');
   for (const options of [LANDSCAPE, { viewport: { width: 1280, height: 560 } }]) {
     const { page } = await visit(t, 'low', options);
+    const [heading, search] = await Promise.all([boxOf(page, '.list-head h1'), boxOf(page, '#search')]);
+    assert.equal(search.y < heading.y + heading.height, options === LANDSCAPE, 'in landscape, the search is beside the title');
     await page.getByRole('button', { name: /^Run a command/ }).click();
     await page.locator('.inbox-card').getByRole('button', { name: 'More' }).waitFor();
     assert.deepEqual(await findCut(page, '.inbox-card .request-choices > .button'), []);

@@ -64,7 +64,7 @@ function useKeptInView(content: RefObject<HTMLElement>, isLoaded: boolean): void
     if (!current || !isLoaded) return undefined;
     const observer = new ResizeObserver(() => {
       // In landscape, the list may be lower than the item.
-      for (const element of [current.closest('li'), current.querySelector('.request-choices')])
+      for (const element of [current.closest('li'), current.querySelector('.request-choices > :last-child')])
         element?.scrollIntoView({ block: 'nearest' });
     });
     observer.observe(current);
