@@ -2,12 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { execFile, spawnSync } from 'node:child_process';
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import test from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { MAX_STATEMENT_BYTES, splitBackup } from '../product/backup/split.mjs';
 import { StatementScanner } from '../product/backup/statements.mjs';
 import { UserError } from '../lib/errors.mjs';
@@ -244,8 +244,7 @@ test('git ignores exports in the project, and tracks migrations', () => {
 });
 
 test('the command writes a new file, and refuses to overwrite a file', async (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'hub-backup-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = tempDir(t);
   const run = (...args) =>
     new Promise((resolve) =>
       execFile(process.execPath, [SCRIPT, ...args], { cwd: folder }, (error, stdout, stderr) =>

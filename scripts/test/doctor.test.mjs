@@ -2,15 +2,12 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { inProject } from '../lib/paths.mjs';
 
 test('doctor marks what is not installed as missing, with the command that installs it', (t) => {
-  const empty = mkdtempSync(path.join(tmpdir(), 'doctor-'));
-  t.after(() => rmSync(empty, { recursive: true }));
+  const empty = tempDir(t);
   const env = { ...process.env, PATH: empty };
   const args = [inProject('scripts', 'product', 'doctor.mjs'), '--port', '65533'];
   const { stdout } = spawnSync(process.execPath, args, { env, encoding: 'utf8' });

@@ -2,11 +2,11 @@
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
 import { stripVTControlCharacters } from 'node:util';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { checkEnvironment } from '../product/deploy/environments.mjs';
 import { inProject, ROOT } from '../lib/paths.mjs';
 import { LOCAL_COMMAND_ENV } from '../product/hub/wrangler.mjs';
@@ -43,8 +43,7 @@ simple = { limit = 30, period = 60 }
 
 /** Writes the project's configuration with the environment `staging`, and an empty worker. Returns the path of the configuration. */
 function configWithStaging(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'hub-env-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = tempDir(t);
   const projectConfig = readFileSync(inProject('wrangler.toml'), 'utf8')
     .replace(/^\[(?:build|assets)\]\n(?:.+\n)+/gm, '')
     .replace('build/index.js', 'index.js');

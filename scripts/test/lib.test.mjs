@@ -3,12 +3,13 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import path from 'node:path';
 import { PassThrough } from 'node:stream';
 import test from 'node:test';
 import { unstable_getVarsForDev } from 'wrangler';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { parseDevVars } from '../../packages/cli-kit/src/dev-vars.mjs';
 import { describeOtherVersion, findBrowser } from '../gate/browser.mjs';
 import { CHECKS } from '../gate/checks.mjs';
@@ -24,8 +25,7 @@ import { adaptBindings, deleteWasmOfOtherClone } from '../build/worker.mjs';
 import { isProjectWarning } from '../product/hub/wrangler.mjs';
 
 test('packages are not installed through a link to the packages of another project', (t) => {
-  const root = mkdtempSync(path.join(tmpdir(), 'hub-link-'));
-  t.after(() => rmSync(root, { recursive: true }));
+  const root = tempDir(t);
   writeFileSync(path.join(root, 'package.json'), JSON.stringify({ workspaces: ['tool'] }));
   for (const folder of ['other', 'tool', 'node_modules']) mkdirSync(path.join(root, folder));
   refuseLinks(root);
@@ -187,8 +187,7 @@ test('.dev.vars is parsed as wrangler does', (t) => {
     'URL=https://hub.example.com:8787/?a=b',
     'REFERENCE=$EMPTY ${URL}',
   ];
-  const folder = mkdtempSync(path.join(tmpdir(), 'dev-vars-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = tempDir(t);
   for (const written of [text.join('\n'), text.join('\r\n'), ...text, '']) {
     writeFileSync(path.join(folder, '.dev.vars'), written);
     const bindings = unstable_getVarsForDev(path.join(folder, 'wrangler.toml'), undefined, {}, undefined, true);
@@ -258,8 +257,7 @@ test('without the history of git, the test of version skew is skipped, and fails
 });
 
 test('the wasm of another clone is compiled again, and that of this clone is not', (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'hub-target-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = tempDir(t);
   const wasm = path.join(folder, 'deps', 'session_gateway_hub.wasm');
   const isKept = (root) => {
     deleteWasmOfOtherClone(folder, root);
@@ -273,8 +271,7 @@ test('the wasm of another clone is compiled again, and that of this clone is not
 
 test('the previous version is the newest tag with another worker, else the commit before the last change', (t) => {
   delete process.env.PREVIOUS_COMMIT;
-  const root = mkdtempSync(path.join(tmpdir(), 'hub-tags-'));
-  t.after(() => rmSync(root, { recursive: true }));
+  const root = tempDir(t);
   const options = ['-c', 'user.name=a', '-c', 'user.email=a@example.com', '-c', 'commit.gpgsign=false', '-c', 'tag.gpgsign=false'];
   const git = (...args) => execFileSync('git', ['-C', root, ...options, ...args], { encoding: 'utf8' }).trim();
   const commit = (file, number) => {

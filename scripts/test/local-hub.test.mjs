@@ -3,23 +3,16 @@
 import assert from 'node:assert/strict';
 import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { DEFAULT_HUB } from '../../packages/cli-kit/src/hub-address.mjs';
 import { tryLock } from '../../packages/cli-kit/src/lock.mjs';
 import { inProject } from '../lib/paths.mjs';
 import { findLocalHub } from '../product/hub/local-hub.mjs';
 import { startServer } from './support/fake-server.mjs';
-
-/** @param {import('node:test').TestContext} t */
-function temporaryFolder(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'local-hub-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
-  return folder;
-}
 
 /**
  * Creates a data folder with the secret of a hub, and an installed npm package whose commands read this folder. Returns a function that runs a
@@ -27,7 +20,7 @@ function temporaryFolder(t) {
  * @param {import('node:test').TestContext} t
  */
 function installPackage(t) {
-  const folder = temporaryFolder(t);
+  const folder = tempDir(t);
   const data = path.join(folder, 'data');
   mkdirSync(path.join(data, '.wrangler'), { recursive: true });
   writeFileSync(path.join(data, '.dev.vars'), 'CLI_API_TOKEN=secret\n', { mode: 0o600 });
@@ -61,7 +54,7 @@ async function startHub(t, data) {
 }
 
 test('the address of the local hub is that of the running hub, and else the one at which a hub listens by default', (t) => {
-  const file = path.join(temporaryFolder(t), 'dev.lock');
+  const file = path.join(tempDir(t), 'dev.lock');
   assert.equal(findLocalHub(file), DEFAULT_HUB);
   const { lock } = tryLock(file, { address: 'http://127.0.0.1:9000' });
   assert.equal(findLocalHub(file), 'http://127.0.0.1:9000');

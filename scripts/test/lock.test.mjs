@@ -2,21 +2,14 @@
 
 import assert from 'node:assert/strict';
 import { EventEmitter, once } from 'node:events';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { withLock } from '../lib/lock.mjs';
 
-/** @param {import('node:test').TestContext} t */
-function temporaryFolder(t) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'hub-scripts-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  return folder;
-}
-
 test('a lock has one holder at a time and is released', async (t) => {
-  const file = path.join(temporaryFolder(t), 'lock');
+  const file = path.join(tempDir(t), 'lock');
   const order = [];
   const gate = new EventEmitter();
   const first = withLock(file, 'work', async () => {
@@ -32,7 +25,7 @@ test('a lock has one holder at a time and is released', async (t) => {
 });
 
 test('a lock is released when the work fails', async (t) => {
-  const file = path.join(temporaryFolder(t), 'lock');
+  const file = path.join(tempDir(t), 'lock');
   await assert.rejects(
     withLock(file, 'work', async () => Promise.reject(new Error('broken'))),
     /broken/,

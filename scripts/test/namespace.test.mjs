@@ -1,11 +1,11 @@
 // The files and the progress of `npm run namespace -- export` and `import`.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { json } from 'node:stream/consumers';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { pluck } from '../../packages/cli-kit/test/support/pluck.mjs';
 import { hubAccess, requestAsOperator } from '../product/namespace/operator.mjs';
 import { UsageError } from '../lib/errors.mjs';
@@ -22,8 +22,7 @@ test('an export is read and an import is sent in chunks, and both report their p
     if (request.method === 'POST') sent.push(await json(request));
     response.end(JSON.stringify(request.method === 'GET' ? { rows: ROWS.slice(from, from + 500), ...next } : {}));
   });
-  const folder = mkdtempSync(path.join(tmpdir(), 'namespace-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = tempDir(t);
   const file = path.join(folder, 'team.jsonl');
   const hub = { url, secret: 'secret' };
   const progress = [];
@@ -53,8 +52,7 @@ test('an export waits as long as the hub asks while it is overloaded, and says s
     if (refusals >= 0) response.writeHead(503, { 'retry-after': '0' }).end('{"error":"Try again.","code":"overloaded"}');
     else response.end(JSON.stringify({ rows: ROWS }));
   });
-  const folder = mkdtempSync(path.join(tmpdir(), 'namespace-'));
-  t.after(() => rmSync(folder, { recursive: true, force: true }));
+  const folder = tempDir(t);
   const progress = [];
   const rows = await exportNamespace({ url, secret: 'secret' }, 'team', path.join(folder, 'team.jsonl'), (state) => progress.push(state));
   const waiting = Array.from({ length: 20 }, () => 'the hub is not available, next attempt in 0 s');

@@ -1,10 +1,10 @@
 // The npm package of the CLI: its tarball needs only packages of npm's registry.
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import { test } from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { manifestOf, unregisteredDependencies, unresolvedImports } from '../../tests/e2e/lib/package-contents.mjs';
 import { AGENTS } from '../../cli/src/agents.mjs';
 import { lockFor } from '../build/lock-file.mjs';
@@ -66,8 +66,7 @@ test('the lock files of the packages and of the agents have checksums, no addres
 });
 
 test('a lock file has the copy of a dependency that its package finds first', (t) => {
-  const folder = mkdtempSync(path.join(tmpdir(), 'hub-lock-file-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = tempDir(t);
   const file = path.join(folder, 'package-lock.json');
   const whole = {
     'node_modules/app': { version: '1.0.0', dependencies: { near: '^2.0.0', far: '^1.0.0' } },

@@ -1,10 +1,10 @@
 // What `npm test` remembers of earlier runs: a key for each check, which each of its inputs changes.
 
 import assert from 'node:assert/strict';
-import { globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { globSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { CHECKS } from '../gate/checks.mjs';
 import { keysOf } from '../gate/passes.mjs';
 import { expiredEntries } from '../gate/quarantine.mjs';
@@ -13,8 +13,7 @@ import { inProject } from '../lib/paths.mjs';
 const REMEMBERED = CHECKS.filter(({ isLong }) => !isLong);
 
 test('a change of any input changes the key of a check, and other changes do not', (t) => {
-  const root = mkdtempSync(path.join(tmpdir(), 'hub-inputs-'));
-  t.after(() => rmSync(root, { recursive: true }));
+  const root = tempDir(t);
   const write = (file, text) => {
     mkdirSync(path.dirname(path.join(root, file)), { recursive: true });
     writeFileSync(path.join(root, file), text);

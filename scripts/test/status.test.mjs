@@ -3,11 +3,9 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { mkdtempSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import path from 'node:path';
 import { text } from 'node:stream/consumers';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { inProject } from '../lib/paths.mjs';
 import { startServer } from './support/fake-server.mjs';
 
@@ -41,8 +39,7 @@ async function startFake(t, status, body, headers = {}) {
 
 /** Runs the command with the token `secret:team`. */
 async function runStatus(t, hub, ...args) {
-  const home = mkdtempSync(path.join(tmpdir(), 'status-'));
-  t.after(() => rmSync(home, { recursive: true, force: true }));
+  const home = tempDir(t);
   const { npm_config_hub: _, ...environment } = process.env;
   const env = { ...environment, CLI_API_TOKEN: 'secret:team', SESSION_GATEWAY_HOME: home };
   const child = spawn(process.execPath, [inProject('scripts', 'product', 'status.mjs'), '--hub', hub, ...args], { env });

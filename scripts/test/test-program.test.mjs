@@ -1,10 +1,10 @@
 // The program that runs test files: each way in which a file fails is reported, and the files after it still run.
 
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
+import { writeFileSync } from 'node:fs';
 import path from 'node:path';
 import test from 'node:test';
+import { tempDir } from '../../packages/cli-kit/test/support/repository.mjs';
 import { inProject } from '../lib/paths.mjs';
 import { run } from '../lib/run.mjs';
 
@@ -20,8 +20,7 @@ const FILES = {
 
 /** Runs files of tests, and returns the events of the test program. @param {Record<string, string>} contents by name */
 async function runFiles(t, contents) {
-  const folder = mkdtempSync(path.join(tmpdir(), 'test-program-'));
-  t.after(() => rmSync(folder, { recursive: true }));
+  const folder = tempDir(t);
   for (const [name, text] of Object.entries(contents)) writeFileSync(path.join(folder, name), text);
   const files = Object.keys(contents).map((name) => path.join(folder, name));
   const options = JSON.stringify({ files, concurrency: 1, timeoutMs: 60_000 });

@@ -6,12 +6,11 @@ import { deferred, eventually } from '../../scripts/lib/await.mjs';
 import { liveSession } from '../../scripts/product/clients/cli.mjs';
 import { startHub } from './lib/hub.mjs';
 import { PushService } from './lib/push-service.mjs';
+import { READY } from './lib/records.mjs';
 
 const service = await new PushService().start({ after });
 const vars = { PUSH_ALLOW_INSECURE: 'true', PUSH_MAX_SUBSCRIPTIONS: '200', VAPID_SUBJECT: 'mailto:ops@example.org' };
 const hub = await startHub({ after }, { vars });
-
-const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
 async function subscribe(namespace, answer) {
   const browser = service.addBrowser(answer);

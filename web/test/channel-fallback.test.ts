@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { advance, FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
-import { flushPromises } from './support/promises.ts';
+import { FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
+import { advance, flushPromises } from './support/promises.ts';
 
 /** Fails WebSockets until the channel opens a stream. Returns the stream, which has not received an event. */
 async function failSockets(): Promise<FakeStream> {

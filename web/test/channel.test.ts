@@ -2,8 +2,8 @@
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { advance, FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
-import { flushPromises } from './support/promises.ts';
+import { FakeConnection, FakeSocket, FakeStream, setup } from './support/fake-browser.ts';
+import { advance, flushPromises } from './support/promises.ts';
 
 test('opens a WebSocket with a JWT, delivers events and answers heartbeats', async () => {
   const { states, events, connected } = await setup();

@@ -4,12 +4,7 @@ import assert from 'node:assert/strict';
 import { afterEach, beforeEach, mock, test } from 'node:test';
 import { HubError, unreachableError } from '../src/api/errors.ts';
 import { Presence, type Visibility } from '../src/api/presence.ts';
-import { flushPromises } from './support/promises.ts';
-
-async function advance(ms: number) {
-  mock.timers.tick(ms);
-  await flushPromises();
-}
+import { advance, flushPromises } from './support/promises.ts';
 
 function setup() {
   const page = { isVisible: true, respond: async () => {} };

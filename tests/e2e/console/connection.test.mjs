@@ -3,16 +3,15 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually, Recorder } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount, waitForEqual } from '../lib/browser.mjs';
+import { DESK, PHONE, signInUrl, SMALL_PHONE, waitForCount, waitForEqual } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
-import { sayAll } from '../lib/records.mjs';
+import { say, sayAll } from '../lib/records.mjs';
 import { openInPage, recordMoves, setFontSize } from '../lib/views.mjs';
 
 const { hub, open, visit } = await startConsole();
 
-const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 /** Refuses the WebSockets of a page, as some proxies do, and counts them. */
 function refuseSockets() {
   window.refusedSockets = 0;
@@ -84,12 +83,11 @@ test('the connection banner moves nothing on the page', async (t) => {
 test('on a connection that takes long, no line of a conversation moves, and the banner covers no control', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'long', ...talk });
   await sayAll(say.bind(null, cli, session.id), 40, (number) => `Line ${number} of the conversation.`);
-  const phone = { ...PHONE, viewport: { width: 390, height: 664 } };
   for (const { name, options, fontSize = 16, dir = 'ltr' } of [
     { name: 'desk', options: DESK },
-    { name: 'phone', options: phone },
-    { name: 'phone, text of 200 %', options: phone, fontSize: 32 },
-    { name: 'phone, right to left', options: phone, dir: 'rtl' },
+    { name: 'phone', options: SMALL_PHONE },
+    { name: 'phone, text of 200 %', options: SMALL_PHONE, fontSize: 32 },
+    { name: 'phone, right to left', options: SMALL_PHONE, dir: 'rtl' },
   ]) {
     const { page, context } = await open(t, options);
     await setFontSize(page, fontSize);

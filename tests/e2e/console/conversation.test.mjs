@@ -3,7 +3,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForValue, waitForEqual, waitForCount } from '../lib/browser.mjs';
+import {
+  DESK,
+  PHONE,
+  positionOf,
+  scrollUpTo,
+  signInUrl,
+  SMALL_PHONE,
+  waitForCount,
+  waitForEqual,
+  waitForFocus,
+  waitForValue,
+} from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { liveTalk, sayAll } from '../lib/records.mjs';
 
@@ -48,7 +59,7 @@ test('sends a command, approves it and shows its output', async (t) => {
 });
 
 test('a list of many todos opens at the current one', async (t) => {
-  const { page, write } = await openTalk(t, 'todos', {}, { ...PHONE, viewport: { width: 390, height: 664 } });
+  const { page, write } = await openTalk(t, 'todos', {}, SMALL_PHONE);
   const statusOf = (index) => (index < 97 ? 'completed' : index === 97 ? 'in_progress' : 'pending');
   const todos = Array.from({ length: 100 }, (_, index) => ({ content: `Todo ${index + 1}`, status: statusOf(index) }));
   await write({ type: 'tool_use', id: 't', name: 'TodoWrite', input: { todos } });
@@ -156,7 +167,7 @@ test('a conversation opens at its end and stays there: with a tall answer, right
   const paragraph = 'بالتأكيد، سأنظر أولا إلى الملفات ثم أكتب الاختبار وأشغله مرة أخرى. '.repeat(6);
   const code = `\`\`\`rust\n${'fn main() {}\n'.repeat(20)}\`\`\`\n\n`;
   await say(`# العنوان\n\n${code}${`${paragraph}\n\n`.repeat(12)}**The end.**`);
-  for (const device of [{ ...PHONE, viewport: { width: 390, height: 664 } }, DESK])
+  for (const device of [SMALL_PHONE, DESK])
     for (const isRendererLate of [false, true]) {
       const { page } = await open(t, device);
       const chat = new Chat(page);

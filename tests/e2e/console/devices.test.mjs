@@ -251,6 +251,9 @@ test('wrong, used and expired codes are refused with what to do', async (t) => {
     assert.equal(response.status(), 404, kind);
     await page.getByText(NOT_VALID).waitFor();
   }
+  // The id of the request is below the message, not beside it.
+  const [notice, id] = await Promise.all(['.notice.danger', '.request-id'].map((selector) => page.locator(selector).boundingBox()));
+  assert.ok(id.width > notice.width / 2, 'the id has the width of the message');
   await codeField(page).fill('ABC');
   await signInButton(page).click();
   await page.getByText('A code has 8 letters and digits, such as ABCD-EFGH.').waitFor({ state: 'visible' });

@@ -7,7 +7,7 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { DESK, PHONE, signInUrl, waitForFocus, positionOf, scrollUpTo, waitForEqual, waitForCount, waitForMatch } from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
-import { sayAll } from '../lib/records.mjs';
+import { outputRecord, sayAll } from '../lib/records.mjs';
 
 const { hub, open, visit, startSession } = await startConsole();
 
@@ -15,8 +15,7 @@ const { hub, open, visit, startSession } = await startConsole();
 async function writtenSession(t, namespace) {
   const { session, cli } = await liveSession(t, hub, { namespace, tag: `/code/${namespace}`, metadata: { path: '/code/app', host: 'h' } });
   const write = (content) => cli.sendMessage(session.id, content);
-  const writeBlock = (block) =>
-    write({ role: 'agent', content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } } });
+  const writeBlock = (block) => write(outputRecord(block));
   return {
     session,
     cli,

@@ -3,13 +3,12 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, signInUrl, waitForCount, waitForFocus, waitForEqual } from '../lib/browser.mjs';
+import { DESK, signInUrl, SMALL_PHONE, waitForCount, waitForEqual, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { InboxPage, minutesAgo, request, SMALL_PHONE, startAsking } from '../lib/inbox.mjs';
+import { InboxPage, minutesAgo, request, startAsking } from '../lib/inbox.mjs';
+import { READY } from '../lib/records.mjs';
 
 const { hub, open, visit } = await startConsole();
-
-const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 
 /** Opens the inbox of a namespace on a desk. */
 async function openInbox(t, namespace, /** @type {Parameters<typeof visit>[2]} */ options = DESK) {

@@ -3,14 +3,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, waitForCount, waitForFocus } from '../lib/browser.mjs';
+import { DESK, SMALL_PHONE, waitForCount, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { InboxPage, minutesAgo, request, SMALL_PHONE, startAsking as ask } from '../lib/inbox.mjs';
+import { InboxPage, minutesAgo, request, startAsking as ask } from '../lib/inbox.mjs';
 import { openInPage } from '../lib/views.mjs';
+import { READY } from '../lib/records.mjs';
 
 const { hub, visit } = await startConsole();
 
-const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
 const startAsking = (t, namespace, name, requests, metadata) => ask(t, hub, namespace, name, requests, metadata);
 
 test('shows what waits in all sessions, oldest first, and answers requests in place', async (t) => {
@@ -147,6 +147,18 @@ test('a request that another browser answers disappears with a notice, and the f
   await desk.item('second').waitFor({ state: 'detached' });
   assert.deepEqual(answered, [['r2', true]]);
   await waitForCount(desk.items, 2);
+});
+
+test('a request that is answered in its session leaves the list beside it as approved', async (t) => {
+  const { session } = await startAsking(t, 'beside', 'site', { r1: request('npm test', minutesAgo(3)) });
+  const { page } = await visit(t, 'beside', { ...DESK, path: `/sessions/${session.id}` });
+  const item = new InboxPage(page).item('npm test');
+  await item.waitFor();
+  // Keeps the item, because the list is in use.
+  await item.hover();
+  await page.locator('main').getByRole('button', { name: 'Approve' }).click();
+  await item.locator('.inbox-what', { hasText: /^(Approved|Answered)/ }).waitFor();
+  assert.equal(await item.locator('.inbox-what').innerText(), 'Approved');
 });
 
 test('200 requests in 50 sessions stay usable', async (t) => {

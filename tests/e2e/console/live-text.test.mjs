@@ -6,14 +6,11 @@ import { eventually } from '../../../scripts/lib/await.mjs';
 import { DESK, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { outputRecord } from '../lib/records.mjs';
 
 const { hub, visit } = await startConsole();
 
 const talk = { tag: '/code/t', metadata: { path: '/code/t', host: 'h' } };
-const assistantRecord = (block) => ({
-  role: 'agent',
-  content: { type: 'output', data: { type: 'assistant', message: { content: [block] } } },
-});
 
 /** Sends a message of an agent in pieces. */
 class Stream {
@@ -33,7 +30,7 @@ class Stream {
 
   /** @param {object} block */
   store(block = { type: 'text', text: this.text }) {
-    return this.cli.sendMessage(this.sid, assistantRecord(block), this.id);
+    return this.cli.sendMessage(this.sid, outputRecord(block), this.id);
   }
 }
 
@@ -41,7 +38,7 @@ class Stream {
 async function waitUntilFollowed(chat, cli, session) {
   await chat.waitForText('Before.');
   // The message arrives as an event, or the page reads it after the page has subscribed.
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Started.' }));
+  await cli.sendMessage(session.id, outputRecord({ type: 'text', text: 'Started.' }));
   await chat.waitForText('Started.');
 }
 
@@ -50,7 +47,7 @@ const readAnnouncement = (page) => page.getByRole('status').filter({ hasText: 'T
 
 test('a text grows while the agent writes it, and the stored message replaces the text', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'live', ...talk });
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, outputRecord({ type: 'text', text: 'Before.' }));
   const { page } = await visit(t, 'live', { ...DESK, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await waitUntilFollowed(chat, cli, session);
@@ -73,14 +70,14 @@ test('a text grows while the agent writes it, and the stored message replaces th
   await eventually(async () => /I read the notes first\./.test(await readAnnouncement(page)), 'the announcement');
   // A delta that arrives late changes nothing.
   await stream.write(' More.');
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'After.' }));
+  await cli.sendMessage(session.id, outputRecord({ type: 'text', text: 'After.' }));
   await chat.waitForText('After.');
   assert.equal((await live.count()) + (await chat.log.getByText('More.').count()), 0);
 });
 
 test('a thought can be read while it grows', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'thought', ...talk });
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, outputRecord({ type: 'text', text: 'Before.' }));
   const { page } = await visit(t, 'thought', { ...DESK, path: `/sessions/${session.id}` });
   const chat = new Chat(page);
   await waitUntilFollowed(chat, cli, session);
@@ -99,7 +96,7 @@ const codeLines = (from, to) => Array.from({ length: to - from }, (_, index) => 
 
 test('a page that is opened or reloaded in the middle of long code shows the same code as a page that was open before', async (t) => {
   const { session, cli } = await liveSession(t, hub, { namespace: 'middle', ...talk });
-  await cli.sendMessage(session.id, assistantRecord({ type: 'text', text: 'Before.' }));
+  await cli.sendMessage(session.id, outputRecord({ type: 'text', text: 'Before.' }));
   const openSession = async () => {
     const { page } = await visit(t, 'middle', { ...DESK, path: `/sessions/${session.id}` });
     return new Chat(page);

@@ -6,11 +6,11 @@ import { deferred } from '../../../scripts/lib/await.mjs';
 import { DESK, signIn, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole, waitForRecords } from '../lib/console.mjs';
+import { say } from '../lib/records.mjs';
 
 const { open, visit, hub } = await startConsole();
 
 const namedSession = (name) => ({ tag: `/code/${name}`, metadata: { path: `/code/${name}`, host: 'h', name } });
-const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 
 /** The time that the first requests of a page without stored data wait for the event stream (`MAX_WAIT_MS`). */
 const START_WAIT_MS = 300;
@@ -52,20 +52,19 @@ async function waitUntilLoaded(page) {
  */
 async function openList(t, namespace) {
   const { page } = await open(t);
-  const gate = { connections: 0, opened: Promise.resolve(), close: () => () => {} };
-  gate.close = () => {
-    let open = () => {};
-    gate.opened = new Promise((resolve) => {
-      open = () => resolve(undefined);
-    });
-    return open;
+  // The gate is open: only later sockets are held.
+  let opened = Promise.resolve();
+  const close = () => {
+    const opening = deferred();
+    opened = opening.promise;
+    return opening.resolve;
   };
+  const gate = { connections: 0, close };
   await page.routeWebSocket(/\/api\/events/, async (socket) => {
     gate.connections += 1;
-    await gate.opened;
+    await opened;
     socket.connectToServer();
   });
-  // The gate is open: only later sockets are held.
   await signIn(page, hub, namespace);
   await waitUntilConnected(page);
   await waitForRecords(page, 'list', 1);
@@ -148,12 +147,9 @@ test('a session whose stored messages are read slowly is requested once', async 
     };
   }, STORED_WAIT_MS);
   const requests = recordRequests(page);
-  let answer = () => {};
-  const isEnded = new Promise((resolve) => {
-    answer = () => resolve(undefined);
-  });
+  const answered = deferred();
   await page.route(`**/api/sessions/${session.id}`, async (route) => {
-    await isEnded;
+    await answered.promise;
     await route.continue();
   });
   const connect = gate.close();
@@ -163,7 +159,7 @@ test('a session whose stored messages are read slowly is requested once', async 
   connect();
   await reading;
   await page.evaluate(() => /** @type {any} */ (window).held.forEach((run) => run()));
-  answer();
+  answered.resolve();
   await new Chat(page).waitForText('Hello.');
   await waitUntilLoaded(page);
   assert.deepEqual(requests.filter((path) => path.startsWith('/api/sessions/')).sort(), [
@@ -226,16 +222,13 @@ test('on a slow network, the first requests of a page do not wait for its connec
 /** Opens a page as on a first visit: the tab has no JWT. Holds all scripts of the page but the one that sends the first requests. */
 async function openFirstVisit(page, path) {
   await page.evaluate(() => sessionStorage.clear());
-  let deliver = () => {};
-  const delivered = new Promise((resolve) => {
-    deliver = () => resolve(undefined);
-  });
+  const delivered = deferred();
   await page.route(/\/assets\/(?!early-requests-)[^/]*\.js$/, async (route) => {
-    await delivered;
+    await delivered.promise;
     await route.continue();
   });
   await page.goto(path, { waitUntil: 'commit' });
-  return deliver;
+  return delivered.resolve;
 }
 
 test('on a slow network, a first visit requests its session before the code of the console has arrived', async (t) => {

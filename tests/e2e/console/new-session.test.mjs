@@ -8,13 +8,12 @@ import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { startAgent } from '../lib/agent.mjs';
-import { PHONE, waitForFocus, waitForValue, waitForEqual } from '../lib/browser.mjs';
+import { SMALL_PHONE, waitForEqual, waitForFocus, waitForValue } from '../lib/browser.mjs';
 import { Chat, fillDirectory, startConsole } from '../lib/console.mjs';
 import { Repository, temporaryFolder } from '../lib/git.mjs';
 
 const { hub, visit } = await startConsole();
 
-const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 } };
 const textFile = (name, content = name) => ({ name, mimeType: 'text/plain', buffer: Buffer.from(content) });
 
 /** Starts an agent that serves a folder with the repository `app`, and opens the form. */

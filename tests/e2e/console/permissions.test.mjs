@@ -4,18 +4,28 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { pluck } from '../../../packages/cli-kit/test/support/pluck.mjs';
 import { deferred, eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, signInUrl, waitForCount, waitForFocus, waitForValue, waitForEqual, waitForMatch } from '../lib/browser.mjs';
+import {
+  DESK,
+  PHONE,
+  signInUrl,
+  SMALL_PHONE,
+  waitForCount,
+  waitForEqual,
+  waitForFocus,
+  waitForFrames,
+  waitForMatch,
+  waitForValue,
+} from '../lib/browser.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { liveTalk } from '../lib/records.mjs';
 import { openInPage } from '../lib/views.mjs';
+import { request } from '../lib/inbox.mjs';
 
 const { hub, open, visit, startSession, openTalk } = await startConsole();
 
 /** For this long, a request that appears after an answer accepts no answer. */
 const GUARD_MS = 600;
 const CLOCK_DESK = { ...DESK, hasClock: true };
-
-const request = (command, createdAt = 1) => ({ tool: 'Bash', arguments: { command }, createdAt });
 
 test('denies with a reason, denies and stops, and approves for the session until a mode that asks is set', async (t) => {
   const { page, chat } = await startSession(t, 'answers');
@@ -321,15 +331,22 @@ test('with text of 200 % on a phone, “More below” covers nothing of a questi
     { question: 'Which of the many databases that the project can use shall the tests use?', options: ['One', 'Two', 'Three'] },
   ];
   const requests = { r1: { tool: 'Ask', arguments: { questions }, createdAt: 1 } };
-  const { page, chat } = await openTalk(t, 'large-text', { requests }, { ...PHONE, viewport: { width: 390, height: 664 } });
+  const { page, chat } = await openTalk(t, 'large-text', { requests }, SMALL_PHONE);
   await chat.request('Ask').waitFor();
   await page.evaluate(() => {
     document.documentElement.style.fontSize = '200%';
   });
+  const content = page.locator('.request-input');
   const more = page.getByRole('button', { name: 'More below' });
-  await more.waitFor();
-  const bottomOfContent = () => page.locator('.request-input').evaluate((content) => content.getBoundingClientRect().bottom);
-  await waitForEqual(async () => (await bottomOfContent()) <= ((await more.boundingBox())?.y ?? 0), true);
+  const isBeside = async () => {
+    const [covered, button] = await Promise.all([content.boundingBox(), more.boundingBox()]);
+    return covered.x + covered.width <= button.x && button.x + button.width <= page.viewportSize().width;
+  };
+  for (const viewport of [page.viewportSize(), { width: 664, height: 390 }]) {
+    await page.setViewportSize(viewport);
+    await more.waitFor();
+    await waitForEqual(isBeside, true);
+  }
 });
 
 test('a request stays pending if the agent rejects its answer, and the error is shown', async (t) => {
@@ -368,7 +385,7 @@ test('moves no button of a request when the deployment’s modes are loaded afte
     });
     await page.goto(signInUrl(hub, 'late-modes', path));
     await page.getByRole('heading', { name: 'No messages yet' }).waitFor();
-    await page.evaluate(() => new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve))));
+    await waitForFrames(page);
     config.resolve();
     await page.getByRole('button', { name: 'Approve', exact: true }).waitFor();
     await page.locator('.request .diff').waitFor();

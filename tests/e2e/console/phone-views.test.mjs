@@ -7,18 +7,18 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { liveMachine, liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { DESK, PHONE, waitForFocus, signIn } from '../lib/browser.mjs';
+import { DESK, PHONE, signIn, SMALL_PHONE, waitForEqual, waitForFocus } from '../lib/browser.mjs';
 import { startConsole } from '../lib/console.mjs';
-import { NOW, outputRecord } from '../lib/sample.mjs';
+import { outputRecord } from '../lib/records.mjs';
+import { NOW } from '../lib/sample.mjs';
 import { saveScreenshot, updatesScreens } from '../lib/screens.mjs';
-import { assertNoViolationsInThemes, findBrokenWords, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
+import { assertNoViolationsInThemes, findBrokenWords, findCut, setFontSize, waitUntilLoaded } from '../lib/views.mjs';
 
 const { hub, open } = await startConsole();
 
 const SIZES = { phone: PHONE, desk: DESK };
-/** A phone that shows its browser's bars. */
-const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 }, colorScheme: /** @type {const} */ ('dark') };
-const LANDSCAPE = { ...SMALL_PHONE, viewport: { width: 664, height: 390 } };
+const DARK_PHONE = { ...SMALL_PHONE, colorScheme: /** @type {const} */ ('dark') };
+const LANDSCAPE = { ...DARK_PHONE, viewport: { width: 664, height: 390 } };
 /** The size of large text in pixels: 200 %. */
 const LARGE_TEXT = 32;
 
@@ -162,7 +162,7 @@ const boxOf = (page, selector) => page.locator(selector).first().boundingBox();
 
 test('with text of 200 % on a phone, no menu is off the screen, no word is broken, and nothing covers the tabs', async (t) => {
   const { dates, tables } = await createSample(t, 'large');
-  const { page, context, show } = await visit(t, 'large', SMALL_PHONE, LARGE_TEXT);
+  const { page, context, show } = await visit(t, 'large', DARK_PHONE, LARGE_TEXT);
   await page.getByRole('button', { name: /^Account / }).click();
   await page.getByRole('menu').waitFor();
   assert.equal(await overflowOf(page, '.menu-list'), 0);
@@ -208,6 +208,34 @@ test('in landscape, the buttons below a queued message that is edited are in vie
   await button(page, 'Edit').last().click();
   await page.getByRole('textbox', { name: 'Queued message' }).waitFor();
   assert.equal(await overflowOf(page, '.queued-details .button', '.queue-list'), 0);
+});
+
+test('in a low window, a request of the list is readable, and its answers are in view', async (t) => {
+  await createSample(t, 'low');
+  for (const options of [LANDSCAPE, { viewport: { width: 1280, height: 560 } }]) {
+    const { page } = await visit(t, 'low', options);
+    const [heading, search] = await Promise.all([boxOf(page, '.list-head h1'), boxOf(page, '#search')]);
+    assert.equal(search.y < heading.y + heading.height, options === LANDSCAPE, 'in landscape, the search is beside the title');
+    await page.getByRole('button', { name: /^Run a command/ }).click();
+    await page.locator('.inbox-card').getByRole('button', { name: 'More' }).waitFor();
+    assert.deepEqual(await findCut(page, '.inbox-card .request-choices > .button'), []);
+    const title = await boxOf(page, '.inbox-card .request-title');
+    assert.ok(title.width > 50, 'the title is visible');
+    await waitForEqual(() => overflowOf(page, '.request-choices > .button', '.list'), 0);
+  }
+});
+
+test('in landscape, all items of the menu of a session are in view, and large text leaves its title whole', async (t) => {
+  const { dates } = await createSample(t, 'menu');
+  for (const fontSize of [16, LARGE_TEXT]) {
+    const { page, show } = await visit(t, 'menu', LANDSCAPE, fontSize);
+    await show(dates);
+    await page.getByRole('button', { name: 'Session actions' }).click();
+    await page.getByRole('menu').waitFor();
+    assert.equal(await overflowOf(page, '[role="menuitem"]', '.menu-list'), 0);
+    const title = page.getByRole('heading', { name: 'Parse the dates', level: 1 });
+    assert.ok(await title.evaluate((heading) => heading.scrollWidth <= heading.clientWidth), `the title at ${fontSize} pixels`);
+  }
 });
 
 /** Presses Tab until an element has the focus. @param {import('playwright-core').Locator} locator */

@@ -13,8 +13,8 @@ import { DESK, waitForEqual } from '../lib/browser.mjs';
 import { Chat } from '../lib/console.mjs';
 import { ROOT } from '../lib/hub.mjs';
 import { clickNotification, deliverPush, mockPushManager, waitForNotification } from '../lib/push-browser.mjs';
-import { READY, setVisibility, startPushConsole, turnOffButton, turnOn, turnOnButton } from '../lib/push-console.mjs';
-import { liveTalk } from '../lib/records.mjs';
+import { setVisibility, startPushConsole, turnOffButton, turnOn, turnOnButton } from '../lib/push-console.mjs';
+import { liveTalk, READY } from '../lib/records.mjs';
 
 const axe = createRequire(import.meta.url).resolve('axe-core/axe.min.js');
 const { service, hub, open, visit, openSettings, countSubscriptions } = await startPushConsole();

@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { PHONE, signInUrl, waitForValue, waitForFrames } from '../lib/browser.mjs';
+import { PHONE, signInUrl, SMALL_PHONE, waitForFrames, waitForValue } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -199,7 +199,7 @@ for (const [name, requests] of Object.entries(REQUESTS)) {
 }
 
 test('with text of up to 200 %, all controls of a session and of the navigation are in reach, and the mode is not cut', async (t) => {
-  const { page } = await visit(t, 'text', { ...PHONE, viewport: { width: 390, height: 664 } });
+  const { page } = await visit(t, 'text', SMALL_PHONE);
   const problems = [];
   /** Checks the controls of the open view with each size of text. */
   const checkSizes = async (view, selector, findProblem) => {

@@ -8,10 +8,10 @@ import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 import { setPageVisibility } from '../lib/push-browser.mjs';
 import { startTcpProxy } from '../lib/tcp-proxy.mjs';
+import { say } from '../lib/records.mjs';
 
 const { hub, open } = await startConsole();
 
-const say = (cli, id, text) => cli.sendMessage(id, { role: 'agent', content: { type: 'text', text } });
 const talk = { tag: '/code/c', metadata: { path: '/code/c', host: 'h', name: 'The talk' } };
 
 /** The deadline of a probe. */

@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { eventually } from '../../../scripts/lib/await.mjs';
-import { DESK, PHONE, positionOf, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
+import { DESK, PHONE, positionOf, SMALL_PHONE, waitForCount, waitForEqual, waitForMatch } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
 
@@ -171,7 +171,7 @@ test('keeps the order of the list while a finger is on the list and scrolls it',
   for (let number = 0; number < 12; number += 1)
     await web.openSession({ tag: `/code/c${number}`, metadata: { path: '/code/c', host: 'h' } });
   await web.patch(`/api/sessions/${later.id}`, { name: 'The second' });
-  const { page } = await visit(t, namespace, { ...PHONE, viewport: { width: 390, height: 664 }, hasClock: true });
+  const { page } = await visit(t, namespace, { ...SMALL_PHONE, hasClock: true });
   const rows = page.locator('.session-row .session-title');
   const readFirst = async () => (await rows.allTextContents()).filter((name) => /^The/.test(name)).join();
   const waitForOrder = (names) => eventually(async () => (await readFirst()) === names, names);

@@ -5,16 +5,13 @@ import { test } from 'node:test';
 import { DESK, PHONE, waitForEqual, waitForCount } from '../lib/browser.mjs';
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
 import { Chat, startConsole } from '../lib/console.mjs';
+import { outputRecord } from '../lib/records.mjs';
 
 const { hub, visit } = await startConsole();
 
 const DIRECTORY = '/home/ada/code/almanac';
-const assistantRecord = (block) => ({
-  role: 'agent',
-  content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content: [block] } } },
-});
-const toolUseRecord = (id, name, input) => assistantRecord({ type: 'tool_use', id, name, input });
-const toolResultRecord = (id, content, more) => assistantRecord({ type: 'tool_result', tool_use_id: id, content, ...more });
+const toolUseRecord = (id, name, input) => outputRecord({ type: 'tool_use', id, name, input });
+const toolResultRecord = (id, content, more) => outputRecord({ type: 'tool_result', tool_use_id: id, content, ...more });
 
 /** Opens a conversation of an agent that is working. */
 async function openConversation(t, namespace, messages, { device = DESK, metadata = {}, methods = {} } = {}) {

@@ -6,7 +6,7 @@ import { temporaryFolder } from './git.mjs';
 import { ROOT } from './hub.mjs';
 
 /** The main module of the example. */
-export const EXAMPLE = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
+const EXAMPLE = path.join(ROOT, 'examples', 'shell-agent', 'index.mjs');
 
 /** @typedef {ReturnType<typeof start>} Child */
 

@@ -24,6 +24,8 @@ const OPTIONS = [
 ];
 
 export const PHONE = { viewport: { width: 390, height: 844 }, hasTouch: true, isMobile: true, deviceScaleFactor: 2 };
+/** A phone that shows its browser's bars. */
+export const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 } };
 export const DESK = { viewport: { width: 1280, height: 800 } };
 
 /**

@@ -1,15 +1,11 @@
 /** The inbox of the web console in tests: sessions whose agents ask, and the items on a page. */
 
 import { liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { PHONE } from './browser.mjs';
-
-/** A phone that shows its browser's bars. */
-export const SMALL_PHONE = { ...PHONE, viewport: { width: 390, height: 664 } };
 
 export const minutesAgo = (count) => Date.now() - count * 60_000;
 
 /** A pending request to run a command. */
-export const request = (command, createdAt) => ({ tool: 'Bash', arguments: { command }, createdAt });
+export const request = (command, createdAt = 1) => ({ tool: 'Bash', arguments: { command }, createdAt });
 
 /** Creates a session whose CLI asks for permission, and completes the answered requests. `answered` has their ids and decisions. */
 export async function startAsking(t, hub, namespace, name, requests, metadata = {}) {

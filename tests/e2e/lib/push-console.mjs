@@ -7,9 +7,6 @@ import { startConsole } from './console.mjs';
 import { mockPushManager, setPageVisibility } from './push-browser.mjs';
 import { PushService } from './push-service.mjs';
 
-/** A message that ends the work of an agent. */
-export const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
-
 export const turnOnButton = (page) => page.getByRole('button', { name: 'Turn notifications on' });
 export const turnOffButton = (page) => page.getByRole('button', { name: 'Turn notifications off' });
 

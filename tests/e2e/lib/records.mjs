@@ -9,6 +9,12 @@ export const outputRecord = (...content) => ({
   content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
 });
 
+/** A message that ends the work of an agent. */
+export const READY = { role: 'agent', content: { type: 'event', data: { type: 'ready' } } };
+
+/** Sends a text of an agent. */
+export const say = (cli, sessionId, text) => cli.sendMessage(sessionId, { role: 'agent', content: { type: 'text', text } });
+
 /**
  * Sends the texts with the numbers 1 to `count`, and waits for all acknowledgements. The messages of one socket keep their order.
  * @param {(text: string) => Promise<unknown>} say
@@ -39,7 +45,6 @@ export async function liveTalk(t, hub, namespace, { tag = '/code/talk', metadata
     await setRequests(requests);
   }
   await Promise.all(messages.map((message) => cli.sendMessage(session.id, message)));
-  const say = (text) => cli.sendMessage(session.id, { role: 'agent', content: { type: 'text', text } });
   const write = (...blocks) => cli.sendMessage(session.id, outputRecord(...blocks));
-  return { session, cli, path: `/sessions/${session.id}`, answered, setState, setRequests, say, write };
+  return { session, cli, path: `/sessions/${session.id}`, answered, setState, setRequests, say: say.bind(null, cli, session.id), write };
 }

@@ -1,15 +1,11 @@
 /** A fixed sample project with every kind of content that the console shows, for accessibility tests and screenshots. */
 
 import { eventually } from '../../../scripts/lib/await.mjs';
+import { outputRecord } from './records.mjs';
 
 /** The page's clock. */
 export const NOW = Date.UTC(2026, 4, 12, 9, 30);
 
-/** An answer of the agent. */
-export const outputRecord = (...content) => ({
-  role: 'agent',
-  content: { type: 'output', data: { type: 'assistant', message: { role: 'assistant', content } } },
-});
 const resultRecord = (id, content, is_error = false) => ({
   role: 'agent',
   content: {

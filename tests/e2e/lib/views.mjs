@@ -6,7 +6,8 @@ import { createRequire } from 'node:module';
 import { waitForFrames } from './browser.mjs';
 import { eventually } from '../../../scripts/lib/await.mjs';
 import { connectCli, liveSession } from '../../../scripts/product/clients/cli.mjs';
-import { fillSample, NOW, outputRecord } from './sample.mjs';
+import { outputRecord } from './records.mjs';
+import { fillSample, NOW } from './sample.mjs';
 
 const AXE = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 

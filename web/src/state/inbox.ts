@@ -64,6 +64,9 @@ const EARLIEST_MS = Date.UTC(2020);
 /** Whether the inbox is neither loaded nor stored, and its load has not failed. */
 export const isInboxMissing = ({ load, isStored }: Inbox) => !isStored && (load.status === 'idle' || load.status === 'loading');
 
+/** The keys of the items that this page has answered or dismissed. */
+export const ownDecisions = new Set<string>();
+
 export const requestKey = (sessionId: string, requestId: string) => `request ${sessionId} ${requestId}`;
 
 /** Returns the requests and errors of the hub's items. */

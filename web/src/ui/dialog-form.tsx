@@ -3,7 +3,7 @@
 import type { ComponentChildren } from 'preact';
 import { useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { errorText } from '../api/errors.ts';
-import { ErrorText } from './error-text.tsx';
+import { ErrorNotice } from './loading.tsx';
 
 interface Props {
   title: string;
@@ -53,11 +53,7 @@ export function DialogForm({ title, text, action, isDangerous, obsolete, hasInpu
         <h2 id={titleId}>{title}</h2>
         {text && <p class="muted">{text}</p>}
         {children}
-        {problem && (
-          <p class="notice danger" role="alert">
-            <ErrorText text={problem} />
-          </p>
-        )}
+        <ErrorNotice text={problem} />
         <div class="actions">
           <button type="button" class="button" onClick={close}>
             {obsoleteText ? 'Close' : 'Cancel'}

@@ -17,17 +17,30 @@ export function Skeleton({ lines = 4, label }: { lines?: number; label: string }
   );
 }
 
-/** An error with a button to try again. */
-export function ErrorNotice({ text, onRetry }: { text: string; onRetry: () => void }) {
+interface ErrorNoticeProps {
+  /** Null if there is no error. */
+  text: string | null;
+  /** Without this, the notice has no button. */
+  onRetry?: () => void;
+  /** Shown after the message. */
+  children?: ComponentChildren;
+}
+
+/** An error, with a button to try again. */
+export function ErrorNotice({ text, onRetry, children }: ErrorNoticeProps) {
   return (
-    <div class="notice danger" role="alert">
-      <span>
-        <ErrorText text={text} />
-      </span>
-      <button type="button" class="button" onClick={onRetry}>
-        <RotateCw size={16} /> Try again
-      </button>
-    </div>
+    text && (
+      <div class="notice danger" role="alert">
+        <span>
+          <ErrorText text={text}>{children}</ErrorText>
+        </span>
+        {onRetry && (
+          <button type="button" class="button" onClick={onRetry}>
+            <RotateCw size={16} /> Try again
+          </button>
+        )}
+      </div>
+    )
   );
 }
 

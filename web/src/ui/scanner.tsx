@@ -2,6 +2,7 @@
 
 import { ScanLine } from 'lucide-preact';
 import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { ErrorNotice } from './loading.tsx';
 
 const SCAN_INTERVAL_MS = 200;
 
@@ -57,11 +58,7 @@ function Scanner({ onScan, onClose }: { onScan: (text: string) => void; onClose:
       <div class="sheet-content">
         <h2 id="scanner-title">Scan the QR code</h2>
         <video ref={video} class="scanner" muted playsInline aria-label="The camera’s picture" />
-        {error && (
-          <p class="notice danger" role="alert">
-            {error}
-          </p>
-        )}
+        <ErrorNotice text={error} />
         <button type="button" class="button" onClick={() => dialog.current?.close()}>
           Cancel
         </button>

@@ -10,7 +10,7 @@ import { SIGN_IN_PATH } from '../content/device-code.ts';
 import { api, switchAccount } from '../state/hub-client.ts';
 import { addHub, MAX_HUB_NAME_LENGTH, otherHubs, removeHub } from '../state/other-hubs.ts';
 import { namespace } from '../state/store.ts';
-import { ErrorText } from '../ui/error-text.tsx';
+import { ErrorNotice } from '../ui/loading.tsx';
 import { useFetch } from '../ui/use-fetch.ts';
 import { AccountCounts, listAccounts } from './account-menu.tsx';
 import { confirmSignOut } from './sign-out.ts';
@@ -133,11 +133,7 @@ function HubForm({ onDone }: { onDone: () => void }) {
           />
         </div>
       </div>
-      {error && (
-        <p class="notice danger" role="alert">
-          <ErrorText text={error} />
-        </p>
-      )}
+      <ErrorNotice text={error} />
       <div class="row wrap">
         <button type="button" class="button" onClick={onDone}>
           Cancel

@@ -2,21 +2,20 @@
 
 import type { CompletedRequest } from '../api/types.ts';
 import { getAnswerDraft } from '../state/drafts.ts';
+import { ownDecisions, requestKey } from '../state/inbox.ts';
 import { showToast } from '../ui/toasts.tsx';
 
-/** The requests that this page has answered, or is answering. */
+/** The requests that this page has answered, or is answering, and whose end it has not announced yet. */
 const decidedKeys = new Set<string>();
-
-const keyOf = (sessionId: string, requestId: string) => `${sessionId} ${requestId}`;
 
 /** Runs an operation that answers a request, and records that this page has answered the request. Rejects with the error of the operation. */
 export async function trackDecision(sessionId: string, requestId: string, operation: () => Promise<unknown>): Promise<void> {
-  const key = keyOf(sessionId, requestId);
-  decidedKeys.add(key);
+  const key = requestKey(sessionId, requestId);
+  for (const keys of [decidedKeys, ownDecisions]) keys.add(key);
   try {
     await operation();
   } catch (error) {
-    decidedKeys.delete(key);
+    for (const keys of [decidedKeys, ownDecisions]) keys.delete(key);
     throw error;
   }
 }
@@ -28,7 +27,7 @@ export const describeAnswer = (completed: CompletedRequest | undefined): string 
 /** Shows a toast for a request that is no longer pending, with the answers that the user was typing, unless this page has answered the request. */
 export function announceAnswered(sessionId: string, requestId: string, title: string, completed: CompletedRequest | undefined): void {
   // Deleted, because an agent may use the id of a request again.
-  if (decidedKeys.delete(keyOf(sessionId, requestId))) return;
+  if (decidedKeys.delete(requestKey(sessionId, requestId))) return;
   const typed = [...getAnswerDraft(sessionId, requestId).typedTexts.values()].join(' ').trim();
   showToast({ title: describeAnswer(completed), text: typed === '' ? title : `${title}. Your text was: ${typed}` });
 }

@@ -133,10 +133,10 @@ export function Composer({ session, takesFocus }: { session: Session; takesFocus
           </Suspense>
         )}
         {!active && files.length > 0 && !sessionsAwaitingUploads.value.has(id) && (
-          <p class="notice small">Files can be sent when {host} is back. Remove them to leave a message.</p>
+          <p class="notice">Files can be sent when {host} is back. Remove them to leave a message.</p>
         )}
         {excess !== null && (
-          <p class="notice danger small" role="alert">
+          <p class="notice danger" role="alert">
             {excess}
           </p>
         )}

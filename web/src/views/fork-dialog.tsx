@@ -10,7 +10,7 @@ import { type ForkPoint, forkPoint } from '../state/jump.ts';
 import { getOwn } from '../state/get-own.ts';
 import { sessionTitle } from '../state/sessions.ts';
 import { summaries } from '../state/store.ts';
-import { ErrorText } from '../ui/error-text.tsx';
+import { ErrorNotice } from '../ui/loading.tsx';
 import { openOrOffer, showError } from '../ui/toasts.tsx';
 import { startAskingTrust } from './ask-trust.ts';
 
@@ -95,11 +95,7 @@ export function ForkDialog({ point: { sessionId, seq, text } }: { point: ForkPoi
             />
           </div>
         )}
-        {error && (
-          <p class="notice danger" role="alert">
-            <ErrorText text={error} />
-          </p>
-        )}
+        <ErrorNotice text={error} />
         <div class="actions">
           <button type="button" class="button" onClick={() => dialog.current?.close()}>
             Cancel

@@ -16,12 +16,10 @@ interface Props {
   item: Extract<InboxItem, { kind: 'request' }>;
   /** Whether the request no longer waits. Its card stays for a moment, but cannot be used. */
   hasLeft: boolean;
-  /** Called for each decision, before the decision is sent. */
-  onDecide: () => void;
 }
 
 /** Shows the request as it is in the full session, because events keep the full session current. */
-export function InboxRequest({ item: { session: summary, requestId, request: lastRequest }, hasLeft, onDecide }: Props) {
+export function InboxRequest({ item: { session: summary, requestId, request: lastRequest }, hasLeft }: Props) {
   const { id } = summary;
   useEffect(() => {
     if (!hasLeft) void sync.fetchSession(id);
@@ -47,7 +45,6 @@ export function InboxRequest({ item: { session: summary, requestId, request: las
           request={request}
           isActive={!hasLeft && openSessionId.value === null}
           isGuarded={false}
-          onDecide={onDecide}
         />
       )}
       <Link href={`/sessions/${id}`} class="button quiet">
@@ -65,7 +62,11 @@ function useKeptInView(content: RefObject<HTMLElement>, isLoaded: boolean): void
   useEffect(() => {
     const { current } = content;
     if (!current || !isLoaded) return undefined;
-    const observer = new ResizeObserver(() => current.closest('li')?.scrollIntoView({ block: 'nearest' }));
+    const observer = new ResizeObserver(() => {
+      // In landscape, the list may be lower than the item.
+      for (const element of [current.closest('li'), current.querySelector('.request-choices > :last-child')])
+        element?.scrollIntoView({ block: 'nearest' });
+    });
     observer.observe(current);
     const timer = setTimeout(() => observer.disconnect(), KEEP_IN_VIEW_MS);
     return () => {

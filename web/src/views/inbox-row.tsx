@@ -11,7 +11,7 @@ import { parseQuestions } from '../content/tool-arguments.ts';
 import { pluralize, summarizeInput, summaryPath } from '../content/tool-summary.ts';
 import { getOwn } from '../state/get-own.ts';
 import { markSeen } from '../state/hub-client.ts';
-import { describeDeparture, type InboxItem, type ShownItem } from '../state/inbox.ts';
+import { describeDeparture, type InboxItem, ownDecisions, type ShownItem } from '../state/inbox.ts';
 import { formatDuration } from '../state/session-status.ts';
 import { sessionTitle } from '../state/sessions.ts';
 import { openInboxItem, state } from '../state/store.ts';
@@ -23,9 +23,6 @@ import { lazy } from './lazy.tsx';
 import { ToolIcon } from './tool-icon.tsx';
 
 const InboxRequest = lazy(() => import('./inbox-request.tsx').then(({ InboxRequest }) => InboxRequest));
-
-/** The keys of the items that this page has answered or dismissed. */
-const ownDecisions = new Set<string>();
 
 /** `others`: the number of other items of the session, which the list does not show. */
 export function InboxRow({ shown: { item, leftAt }, others = 0 }: { shown: ShownItem; others?: number }) {
@@ -75,7 +72,7 @@ export function InboxRow({ shown: { item, leftAt }, others = 0 }: { shown: Shown
         // With a new key, the focus leaves the card at once.
         <div key={String(hasLeft)} class="inbox-card" inert={hasLeft}>
           <Suspense fallback={<Skeleton label="Loading the request" />}>
-            <InboxRequest item={item} hasLeft={hasLeft} onDecide={() => ownDecisions.add(item.key)} />
+            <InboxRequest item={item} hasLeft={hasLeft} />
           </Suspense>
         </div>
       )}

@@ -25,7 +25,7 @@ import { placeKey, recentPlaces } from '../state/places.ts';
 import { type ChosenPlace, knownMachines, readySession, startPlace } from '../state/start-place.ts';
 import { machines, summaries } from '../state/store.ts';
 import { addFiles, getUploads } from '../state/uploads.ts';
-import { ErrorText } from '../ui/error-text.tsx';
+import { ErrorNotice } from '../ui/loading.tsx';
 import { hasKeyboard, isEditable } from '../ui/device.ts';
 import { openOrOffer, showError } from '../ui/toasts.tsx';
 import { startAskingTrust } from './ask-trust.ts';
@@ -217,11 +217,7 @@ export function NewSessionForm({ machineId }: { machineId: string | null }) {
         )}
         onNeverAsks={clearingError(setNeverAsks)}
       />
-      {error && !error.field && (
-        <p class="notice danger" role="alert">
-          <ErrorText text={error.text}>{task.trim() !== '' && ' Your task is kept.'}</ErrorText>
-        </p>
-      )}
+      {error && !error.field && <ErrorNotice text={error.text}>{task.trim() !== '' && ' Your task is kept.'}</ErrorNotice>}
       <div class="actions start-actions">
         <button type="submit" class="button primary" disabled={isBusy || isOffline || !agent || directory === '' || hasRejectedFile}>
           {isBusy ? 'Starting …' : ready ? 'Start another session' : 'Start session'}

@@ -5,7 +5,7 @@ import { useId, useState } from 'preact/hooks';
 import { errorText } from '../api/errors.ts';
 import type { AgentOption } from '../content/agent-options.ts';
 import * as actions from '../state/actions.ts';
-import { ErrorText } from '../ui/error-text.tsx';
+import { ErrorNotice } from '../ui/loading.tsx';
 import { SheetFrame } from '../ui/sheet.tsx';
 
 interface Props {
@@ -89,11 +89,7 @@ function Option({ sessionId, option: { id, label, description, value, choices } 
         </select>
       )}
       {help}
-      {error && (
-        <p class="notice danger small" role="alert">
-          <ErrorText text={error} />
-        </p>
-      )}
+      <ErrorNotice text={error} />
     </div>
   );
 }

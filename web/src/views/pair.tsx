@@ -10,7 +10,6 @@ import { isShownByNewDevice, PAIR_PATH, readCode, SIGN_IN_PATH } from '../conten
 import { DEVICE_KINDS } from '../content/device-name.ts';
 import { decideAccessRequest, fetchAccessRequest } from '../state/devices.ts';
 import { namespace, otherAccounts } from '../state/store.ts';
-import { ErrorText } from '../ui/error-text.tsx';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { formatAge } from '../ui/format.ts';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
@@ -51,11 +50,7 @@ function EnterCode() {
   return (
     <form class="card stack" onSubmit={submit}>
       <CodeField value={text} onChange={setText} help="The computer or device that asks for access shows the code." />
-      {error && (
-        <p class="notice danger" role="alert">
-          <ErrorText text={error} />
-        </p>
-      )}
+      <ErrorNotice text={error} />
       <div class="actions">
         <button type="button" class="button" onClick={() => navigate('/settings')}>
           Cancel
@@ -161,11 +156,7 @@ function Decision({ code, request }: { code: string; request: AccessRequest }) {
         yourself, or the code differs, deny the request.
       </p>
       <OtherAccounts code={code} />
-      {error && (
-        <p class="notice danger" role="alert">
-          <ErrorText text={error} />
-        </p>
-      )}
+      <ErrorNotice text={error} />
       <div class="actions">
         <button type="button" class="button danger" disabled={isBusy} onClick={() => void decide('deny')}>
           <X size={16} /> Deny

@@ -40,7 +40,7 @@ interface Props {
   /** Whether another request was answered less than {@link CLICK_GUARD_MS} ago: a second click must not answer this request. */
   isGuarded: boolean;
   /** Called for each decision, before the decision is sent. */
-  onDecide: () => void;
+  onDecide?: () => void;
   /** Buttons beside the title that show other requests. */
   pager?: ComponentChildren;
 }
@@ -89,7 +89,7 @@ export function RequestCard({ session, requestId: id, request: published, isActi
   const decide = async (errorTitle: string, operation: () => Promise<unknown>) => {
     if (isBusy) return;
     setBusy(true);
-    onDecide();
+    onDecide?.();
     // After a success, the card stays busy until an event removes the request.
     if (await tryOrToast(errorTitle, () => trackDecision(session.id, id, operation))) deleteAnswerDraft(session.id, id);
     else setBusy(false);
@@ -118,7 +118,7 @@ export function RequestCard({ session, requestId: id, request: published, isActi
       isDangerous: true,
       whyObsolete,
       onConfirm: async (reason) => {
-        onDecide();
+        onDecide?.();
         // Without `decide`, because the dialog shows the error.
         await trackDecision(session.id, id, () => actions.deny(session.id, id, 'denied', reason));
         deleteAnswerDraft(session.id, id);

@@ -66,7 +66,7 @@ export function SessionRow({ session }: { session: SessionSummary }) {
       <span class="session-details">
         <span class={`${CHIPS[activity]} session-status`}>{idle === undefined ? text : `${text} · ${idle}`}</span>
         {detail !== undefined && (
-          <span class="mono ellipsis session-activity">
+          <span class="mono ellipsis">
             <EscapedText text={detail} />
           </span>
         )}

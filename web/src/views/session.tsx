@@ -156,7 +156,7 @@ function SessionHeader({ id, session, tab }: { id: string; session: Session | un
       <nav class="tabs" aria-label="Session views">
         {TABS.map(({ tab: name, path, label, Icon }) => (
           <Link key={name} href={`/sessions/${id}${path}`} aria-current={tab === name ? 'page' : undefined}>
-            <Icon size={16} /> <span class="tab-label">{label}</span>
+            <Icon size={16} /> {label}
           </Link>
         ))}
       </nav>
@@ -238,7 +238,7 @@ function Activity({ session }: { session: Session }) {
         class="button danger stop"
         onClick={() => void tryOrToast('Could not stop the agent', () => actions.abort(session.id))}
       >
-        <Square size={14} fill="currentColor" /> <span class="stop-label">Stop</span>
+        <Square size={14} fill="currentColor" /> Stop
       </button>
     );
   }

@@ -8,7 +8,7 @@ import { isShownByNewDevice, readCode } from '../content/device-code.ts';
 import { describeBrowser, MAX_DEVICE_NAME_LENGTH } from '../content/device-name.ts';
 import { linkedAccount, signIn, signInWithCode } from '../state/sign-in.ts';
 import { namespace, signOutReason } from '../state/store.ts';
-import { ErrorText } from '../ui/error-text.tsx';
+import { ErrorNotice } from '../ui/loading.tsx';
 import { CodeField, useLinkCode } from './code-field.tsx';
 
 const REQUEST_TEXT = 'A device asks for access with this code. Sign in here first, to approve it.';
@@ -50,11 +50,7 @@ export function SignIn() {
             </span>
           </p>
         )}
-        {message && (
-          <p class="notice danger" role="alert">
-            <ErrorText text={message} />
-          </p>
-        )}
+        <ErrorNotice text={message} />
         <CodeForm linkCode={isRequest ? null : linkCode} isBusy={isBusy} attempt={attempt} />
         <TokenForm isBusy={isBusy} attempt={attempt} />
         {current !== null && (

@@ -99,7 +99,7 @@ function FileList({ sessionId, uploads }: { sessionId: string; uploads: Upload[]
         </p>
       )}
       {uploads.some(({ status }) => status === 'failed') && (
-        <p class="notice danger small" role="alert">
+        <p class="notice danger" role="alert">
           {uploads.some(({ isTooLarge }) => isTooLarge)
             ? 'A file is too large. Remove it to send the message.'
             : 'A file could not be uploaded. Retry or remove it to send the message.'}

@@ -94,9 +94,3 @@ export async function setup(onStream = (_isOpen: boolean) => {}) {
   await flushPromises();
   return { channel, states, events, connected, failedConnects, browser };
 }
-
-/** Advances the timers, such as the backoff before a reconnect. */
-export async function advance(ms: number) {
-  mock.timers.tick(ms);
-  await flushPromises();
-}
