@@ -99,6 +99,7 @@ export async function readBody(request, declaredBytes, limit, chunkBytes, progre
     const read = await readAtLeast(reader, minBytes, freeSpace, Math.min(progressTimeoutMs, deadline - Date.now()));
     if (typeof read === 'string') return read;
     const { value, done } = read;
+    if (value === undefined) return 'broken';
     buffer = value.buffer;
     length += value.length;
     if (length > maxBytes) {
