@@ -5,7 +5,7 @@ import { buildConsole, describeConsole } from '../build/console.mjs';
 import { UserError } from '../lib/errors.mjs';
 
 /** Limit on the compressed wasm, about 2 KB above its measured size. CHANGELOG.md states the reason for each increase. */
-const WASM_BUDGET_BYTES = 885_000;
+const WASM_BUDGET_BYTES = 881_500;
 
 /** Limits on the compressed files that the console loads before it shows the list, or a session: just above the measured sizes. */
 const FIRST_LOAD_BUDGETS = { firstLoadBytes: 79_540, sessionLoadBytes: 110_830 };
