@@ -33,7 +33,7 @@ const newRoute = (pattern) => ({
 const noRoute = newRoute('none');
 const routes = [noRoute];
 
-/** A node of the tree of all paths: the nodes of the next segment by its hash, the node if that is a parameter, and the route that ends here. */
+/** A node of the tree of all paths: the nodes of the next literal segment by its hash, that of a parameter, and the route that ends here. */
 class PathNode {
   /** @type {Map<number, PathNode>} */
   literals = new Map();
