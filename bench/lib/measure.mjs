@@ -6,13 +6,14 @@ import { cpuSeconds } from './processes.mjs';
 
 /**
  * Returns the schedule of a measurement. A slice is the part of a turn that measures one server. All durations are in seconds:
- * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up
+ * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up. A comparison has a longer one, because
+ *   compiling hot code takes more CPU time than a difference of some percent.
  * - `turns`: the number of turns in a pass. A comparison of two builds has more and shorter slices, for the spread.
  * - `passes`: the number of passes, each with new processes. A comparison has several passes, because two processes of the same build
  *   differ by some percent.
  */
 export function scheduleOf({ quick, compares = false }) {
-  if (compares) return quick ? { seconds: 0.2, turns: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, turns: 12, warmUp: 0.7, passes: 3 };
+  if (compares) return quick ? { seconds: 0.2, turns: 6, warmUp: 0.5, passes: 1 } : { seconds: 0.2, turns: 12, warmUp: 2, passes: 3 };
   return quick ? { seconds: 0.4, turns: 1, warmUp: 0.3, passes: 1 } : { seconds: 0.5, turns: 6, warmUp: 0.7, passes: 1 };
 }
 
