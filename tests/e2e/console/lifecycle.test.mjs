@@ -263,11 +263,13 @@ test('follows the system theme until the user selects a theme, and stores the se
 test('shows errors for unknown sessions and sessions of another account', async (t) => {
   const other = await hub.web('others').openSession({ tag: '/x', metadata: { path: '/x', host: 'h' } });
   const { page } = await visit(t, 'mine', { path: `/sessions/${other.id}` });
-  await page.getByRole('alert').getByText('This belongs to another account.').waitFor();
+  await page.getByRole('heading', { name: 'This belongs to another account.', exact: true }).waitFor();
+  await page.getByRole('alert').locator('.request-id code').waitFor();
   // There is no button, because a retry would fail again.
   await waitForCount(page.getByRole('button', { name: 'Try again' }), 0);
   await page.getByRole('link', { name: 'Back to sessions' }).click();
   await page.getByRole('heading', { name: 'No sessions yet' }).waitFor();
   await page.goto(`${hub.url}/sessions/none`);
-  await page.getByRole('alert').getByText('This session does not exist.').waitFor();
+  await page.getByRole('heading', { name: 'This session does not exist.', exact: true }).waitFor();
+  await page.getByRole('alert').locator('.request-id code').waitFor();
 });

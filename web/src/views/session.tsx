@@ -20,6 +20,7 @@ import { escapeText } from '../content/escape-invisible.ts';
 import { shortenPath } from '../content/paths.ts';
 import { EscapedText } from '../ui/escaped-text.tsx';
 import { lazy } from './lazy.tsx';
+import { ErrorText } from '../ui/error-text.tsx';
 import { ErrorNotice, Skeleton } from '../ui/loading.tsx';
 import { ErrorBoundary } from '../ui/error-boundary.tsx';
 import { tryOrToast } from '../ui/toasts.tsx';
@@ -98,13 +99,17 @@ function LoadingSession() {
 
 /** The first sentence of the text is the heading. Below it are the messages that were not sent. */
 function SessionGone({ id, text }: { id: string; text: string }) {
-  const end = text.indexOf('. ') + 1;
+  const end = text.search(/\.\s/) + 1;
   const outgoing = useSelector(({ conversations }) => getOwn(conversations, id)?.outgoing) ?? [];
   return (
     <div class="empty" role="alert">
       <MessageCircleOff size={40} />
       <h1>{end === 0 ? text : text.slice(0, end)}</h1>
-      {end > 0 && <p>{text.slice(end + 1)}</p>}
+      {end > 0 && (
+        <p>
+          <ErrorText text={text.slice(end)} />
+        </p>
+      )}
       <Link href="/" class="button primary">
         Back to sessions
       </Link>
