@@ -18,10 +18,8 @@ function modulesOf(build) {
     throw new Error(`The hub in ${build} is a development build, whose figures mean nothing. Make a release build with: npm run build`);
   }
   const modules = readdirSync(build)
-    .filter((name) => /\.(m?js|wasm)$/.test(name))
-    .map((name) => join(build, name))
-    .filter((path) => path !== entry)
-    .map((path) => ({ type: path.endsWith('.wasm') ? 'CompiledWasm' : 'ESModule', path }));
+    .filter((name) => /\.(m?js|wasm)$/.test(name) && join(build, name) !== entry)
+    .map((name) => ({ type: name.endsWith('.wasm') ? 'CompiledWasm' : 'ESModule', path: join(build, name) }));
   return [{ type: 'ESModule', path: entry }, ...modules];
 }
 
