@@ -8,8 +8,8 @@ use super::extract::{RoutedRequest, hub_origin, parse_body, refuse_null};
 use super::response::{Reply, Response, acknowledge, to_response};
 use crate::auth::pairing::{Code, hash};
 use crate::auth::token::{Credential, DEVICE_TOKEN_PREFIX};
+use crate::hub::access::{NewCode, create_code as create_unused_code};
 use crate::hub::core::error::{Error, check_field};
-use crate::hub::devices::{NewCode, create_code as create_unused_code};
 use crate::memory_budget::ResponseText;
 use crate::model::device::{DeviceKind, MAX_DEVICE_NAME_CHARS, parse_device_name};
 use crate::model::json::Json;
@@ -79,33 +79,33 @@ fn new_code(host: &str, (code, device_id, expires_at): NewCode, polling: Option<
 pub async fn create_code(mut request: RoutedRequest) -> Reply {
     let body: DeviceBody = request.take_json()?;
     let (name, kind) = (body.name()?, body.kind.map(Into::into));
-    let created = request.hub.create_device_code(name.as_deref(), kind, request.credential_value()).await;
+    let created = request.hub.access.create_device_code(name.as_deref(), kind, request.credential_value()).await;
     request.refuse_revoked()?;
     Ok(new_code(request.host(), created?, None))
 }
 
 pub async fn show_code_user(request: RoutedRequest) -> Reply {
-    let found = request.hub.find_code_user(&request.param("deviceId")?).await?;
+    let found = request.hub.access.find_code_user(&request.param("deviceId")?).await?;
     Ok(ResponseText::wrap("device", &found))
 }
 
 pub async fn list(request: RoutedRequest) -> Reply {
     let current = request.credential().and_then(Credential::device);
-    Ok(ResponseText::wrap("devices", &request.hub.list_devices(current).await?))
+    Ok(ResponseText::wrap("devices", &request.hub.access.list_devices(current).await?))
 }
 
 pub async fn rename(mut request: RoutedRequest) -> Reply {
     let id = request.param("id")?;
-    request.hub.check_device(&id).await?;
+    request.hub.access.check_device(&id).await?;
     request.refuse_null_body()?;
     let body: DeviceBody = request.take_json()?;
-    let device = request.hub.rename_device(&id, &required("name", body.name()?)?).await?;
+    let device = request.hub.access.rename_device(&id, &required("name", body.name()?)?).await?;
     Ok(ResponseText::wrap("device", &device))
 }
 
 pub async fn revoke(request: RoutedRequest) -> Reply {
     let id = request.param("id")?;
-    request.hub.check_device(&id).await?;
+    request.hub.access.check_device(&id).await?;
     acknowledge(request.hub.revoke_device(&id).await)
 }
 
@@ -115,7 +115,7 @@ fn parse_code(request: &RoutedRequest) -> Result<Code, ErrorResponse> {
 }
 
 pub async fn show_request(request: RoutedRequest) -> Reply {
-    let found = request.hub.find_device_request(&parse_code(&request)?).await?;
+    let found = request.hub.access.find_device_request(&parse_code(&request)?).await?;
     Ok(ResponseText::wrap("request", &found))
 }
 
@@ -131,11 +131,11 @@ pub async fn decide_request(mut request: RoutedRequest) -> Reply {
         Ok(decision) => decision == Decision::Approve,
         Err(error) => {
             // An unknown code comes before an invalid body.
-            request.hub.find_device_request(&code).await?;
+            request.hub.access.find_device_request(&code).await?;
             return Err(error);
         }
     };
-    let decided = request.hub.decide_device_request(&code, is_approved, request.credential_value()).await;
+    let decided = request.hub.access.decide_device_request(&code, is_approved, request.credential_value()).await;
     request.refuse_revoked()?;
     acknowledge(decided)
 }

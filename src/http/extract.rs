@@ -180,7 +180,7 @@ impl RoutedRequest {
     /// a push subscription that is created with the credential would outlive the revocation. Must be repeated after a write with
     /// [`credential_value`](Self::credential_value).
     pub fn refuse_revoked(&self) -> Result<(), ErrorResponse> {
-        match self.credential().filter(|credential| self.hub.is_revoked(credential)) {
+        match self.credential().filter(|credential| self.hub.access.is_revoked(credential)) {
             Some(credential) => Err(ErrorResponse::revoked(credential)),
             None => Ok(()),
         }

@@ -148,7 +148,7 @@ pub fn route_patterns() -> String {
 pub async fn respond(hub: &Arc<Hub>, request: http::Request<Bytes>) -> Response {
     let is_head = request.method() == Method::HEAD;
     let reply = match route(hub, request) {
-        Ok(reply) => reply.await.and_then(|text| text.with_reservation(|bytes| hub.reserve_memory(bytes))),
+        Ok(reply) => reply.await.and_then(|text| text.with_reservation(&hub.memory)),
         Err(error) => Err(error),
     };
     let response = to_response(reply);

@@ -42,7 +42,7 @@ pub fn require_operator(request: &RoutedRequest) -> Result<(), ErrorResponse> {
 }
 
 pub async fn show_generation(request: RoutedRequest) -> Reply {
-    Ok(ResponseText::wrap("generation", &request.hub.load_generation().await?))
+    Ok(ResponseText::wrap("generation", &request.hub.access.load_generation().await?))
 }
 
 pub async fn revoke(request: RoutedRequest) -> Reply {

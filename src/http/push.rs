@@ -11,7 +11,7 @@ use crate::store::push::PushSubscription;
 use crate::wire::field_types::{Object, optional_keyword};
 
 pub async fn show_public_key(request: RoutedRequest) -> Reply {
-    Ok(ResponseText::wrap("publicKey", &request.hub.load_vapid_keys().await?.public()))
+    Ok(ResponseText::wrap("publicKey", &request.hub.subscriptions.load_vapid_keys().await?.public()))
 }
 
 /// The JSON of a browser's `PushSubscription`.
@@ -51,7 +51,7 @@ pub async fn subscribe(mut request: RoutedRequest) -> Reply {
     let requests_only = notify == Some(Notify::Requests);
     let subscription =
         PushSubscription { endpoint, p256dh, auth, hub_origin, device, token_device, secret, requests_only };
-    request.hub.subscribe_to_push(subscription, request.credential_value()).await?;
+    request.hub.subscriptions.subscribe(subscription, request.credential_value()).await?;
     request.refuse_revoked()?;
     Ok(ResponseText::ok())
 }
@@ -63,7 +63,7 @@ pub struct UnsubscribeBody {
 
 pub async fn unsubscribe(mut request: RoutedRequest) -> Reply {
     let UnsubscribeBody { endpoint } = request.take_json()?;
-    acknowledge(request.hub.unsubscribe_from_push(endpoint).await)
+    acknowledge(request.hub.subscriptions.unsubscribe(endpoint).await)
 }
 
 pub async fn show_log(request: RoutedRequest) -> Reply {

@@ -10,6 +10,7 @@ use crate::hub::core::error::Error;
 use crate::limits::MAX_UNRESERVED_BYTES;
 use crate::memory_budget::{Reservation, ResponseText};
 use crate::model::json::Json;
+use crate::store::memory::ReadMemory;
 
 pub type Response = http::Response<Bytes>;
 
@@ -74,10 +75,10 @@ impl ResponseText {
         json_response(StatusCode::OK, body)
     }
 
-    /// Adds a reservation from `reserve` to a large text that has none.
-    pub fn with_reservation(mut self, reserve: impl FnOnce(usize) -> Result<Reservation, Error>) -> Reply {
+    /// Adds a reservation to a large text that has none.
+    pub fn with_reservation(mut self, memory: &ReadMemory) -> Reply {
         if self.reservation.is_none() && self.text.len() > MAX_UNRESERVED_BYTES {
-            self.reservation = Some(reserve(self.text.len())?);
+            self.reservation = Some(memory.try_reserve(self.text.len()).map_err(Error::from)?);
         }
         Ok(self)
     }

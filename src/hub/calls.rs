@@ -138,7 +138,7 @@ impl Turn<'_> {
     ) -> Result<Call, Option<oneshot::Receiver<()>>> {
         // Random, so a late answer from before a restart does not match a new call.
         let ack = loop {
-            let ack = u64::from(u32::from_be_bytes(self.hub.unique_bytes()) & MAX_CALL_ACK_ID);
+            let ack = u64::from(u32::from_be_bytes(self.hub.ids.bytes()) & MAX_CALL_ACK_ID);
             if ack > 0 && !self.state.rpc.is_pending(ack) {
                 break ack;
             }

@@ -1,16 +1,17 @@
 //! Restoring a hub when its object starts: after hibernation, a deploy or a crash.
 
-use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, Weak};
 
 use futures::future::BoxFuture;
 
+use crate::hub::access::Access;
 use crate::hub::core::events::stream::EventStream;
+use crate::hub::core::ids::Ids;
 use crate::hub::core::memory::MemoryReservations;
 use crate::hub::core::namespace::{ClosedFor, Retention, Sweep};
 use crate::hub::core::peers::connections::{Connections, Peer};
 use crate::hub::core::ports::{ConnId, Runtime};
-use crate::hub::core::push::state::{PUSH_KEY_PREFIX, PushState};
+use crate::hub::core::push::state::{PUSH_KEY_PREFIX, PushState, SubscriberCache};
 use crate::hub::core::schedule::Schedule;
 use crate::hub::core::sessions::liveness::{KeptRequests, Liveness, StoredDeadline};
 use crate::hub::core::state::State;
@@ -19,12 +20,13 @@ use crate::hub::core::storage_keys::{
     REVOKING, SWEEP, USED_DATABASES, alive_owner,
 };
 use crate::hub::core::telemetry::Telemetry;
-use crate::hub::{Config, FencedDb, Hub, Places};
+use crate::hub::push::subscriptions::Subscriptions;
+use crate::hub::{Config, Hub, LargeValues, Places};
 use crate::log::LogLine;
 use crate::memory_budget::MemoryBudget;
 use crate::metrics::Counter;
 use crate::store::Database;
-use crate::store::fence::{Epoch, Fenced};
+use crate::store::fence::{Epoch, Fenced, FencedDb};
 use crate::store::memory::ReadMemory;
 use crate::store::places::{DIRECTORY, Databases, Placed, access_key};
 use crate::store::retry::{Environment, Retrying};
@@ -42,9 +44,12 @@ impl Hub {
         rt: Arc<dyn Runtime>,
         sockets: Vec<(ConnId, String)>,
     ) -> Arc<Self> {
-        let now = rt.now();
+        let (config, now) = (Arc::new(config), rt.now());
         let budget = memory_budget.namespace_budget(config.namespace.as_str());
+        let push_entries = rt.kv_list(PUSH_KEY_PREFIX);
+        let subscribers = SubscriberCache::restore(&push_entries);
         let mut state = State::restore(&config, MemoryReservations::new(&budget), &*rt, now);
+        state.push = PushState::restore(push_entries);
         state.restore_sockets(&config, &*rt, sockets, now);
         state.restore_deadlines(&*rt, now);
         let telemetry = Arc::new(Telemetry::new(Arc::clone(&rt)));
@@ -53,23 +58,21 @@ impl Hub {
         let (db, access, places) = open_databases(&config, databases, &telemetry, is_after_hibernation);
         let memory = ReadMemory::new(budget, Arc::new(Arc::clone(&telemetry)));
         let hub = Arc::new_cyclic(|this| Self {
+            subscriptions: Subscriptions::new(Arc::clone(&access), Arc::clone(&config), Arc::clone(&rt), subscribers),
+            access: Access::new(access, Arc::clone(&config), Arc::clone(&rt)),
+            places,
+            state: Mutex::new(state),
+            ids: Ids::new(Arc::clone(&rt)),
+            large_values: LargeValues { db: Arc::clone(&db), config: Arc::clone(&config), reads: Default::default() },
             config,
             db,
-            access,
-            places,
             rt,
             telemetry,
-            state: Mutex::new(state),
-            id_bytes: Mutex::default(),
-            // Greater than all ids of earlier instances.
-            next_id: AtomicU64::new(now << 12),
-            large_reads: futures::lock::Mutex::default(),
             log_reads: futures::lock::Mutex::default(),
             list_reads: futures::lock::Mutex::default(),
             status_reads: futures::lock::Mutex::default(),
             row_changes: futures::lock::Mutex::default(),
             memory,
-            wrong_tokens: Default::default(),
             this: Weak::clone(this),
         });
         memory_budget.add_cache(hub.this.clone());
@@ -80,15 +83,15 @@ impl Hub {
         hub.spawn(|hub| async move { hub.turn().set_next_alarm() });
         hub
     }
+}
 
-    /// Disconnects the clients of an object that a change of `HUB_JURISDICTION` has replaced. Returns whether the storage can be deleted:
-    /// not while it records a sweep, which this object continues if the change is reverted.
-    pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
-        for (conn, _) in sockets {
-            rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
-        }
-        rt.kv_get(SWEEP).is_none()
+/// Disconnects the clients of an object that a change of `HUB_JURISDICTION` has replaced. Returns whether the storage can be deleted:
+/// not while it records a sweep, which this object continues if the change is reverted.
+pub fn retire(rt: &dyn Runtime, sockets: &[(ConnId, String)]) -> bool {
+    for (conn, _) in sockets {
+        rt.close(*conn, 1012, "The namespace has moved. Reconnect.");
     }
+    rt.kv_get(SWEEP).is_none()
 }
 
 /// What the database layer needs of the runtime.
@@ -124,7 +127,7 @@ impl Environment for Arc<Telemetry> {
 
 /// Returns the fenced database of the namespace, and the one with the tables of access.
 fn open_databases(
-    config: &Config,
+    config: &Arc<Config>,
     databases: Databases,
     telemetry: &Arc<Telemetry>,
     is_after_hibernation: bool,
@@ -154,7 +157,9 @@ fn open_databases(
     let fenced_by_number: Vec<_> = all().map(|db| fence(db, namespace.clone(), None)).collect();
     // The database with the tables of access may also be the database of the namespace, so its fence has another key.
     let access = all().next().map(|directory| fence(directory, access_key(&config.namespace), Some(ACCESS_EPOCH)));
-    (Arc::clone(&db), access.unwrap_or(db), Some(Places { databases, placed, fenced_by_number }))
+    let (access, rt) = (access.unwrap_or_else(|| Arc::clone(&db)), Arc::clone(&telemetry.rt));
+    let places = Places { databases, placed, own: Arc::clone(&db), fenced_by_number, config: Arc::clone(config), rt };
+    (db, access, Some(places))
 }
 
 /// Wraps a database. `stored_as` is the key of its epoch in the object's storage. The epoch continues after hibernation, because no
@@ -227,7 +232,7 @@ impl State {
             upload_slots: Default::default(),
             reminders: Default::default(),
             live_texts: Default::default(),
-            push: PushState::restore(rt.kv_list(PUSH_KEY_PREFIX)),
+            push: Default::default(),
             unknown_events: Default::default(),
         }
     }

@@ -135,7 +135,7 @@ fn reserve_function(hub: Arc<Hub>, memory: Rc<RefCell<Reservation>>) -> Closure<
         let (hub, memory) = (Arc::clone(&hub), Rc::clone(&memory));
         future_to_promise(async move {
             let missing_bytes = bytes.saturating_sub(memory.borrow().bytes());
-            let reserved = hub.wait_for_memory(missing_bytes).await;
+            let reserved = hub.memory.reserve(missing_bytes).await;
             if reserved.is_ok() {
                 memory.borrow_mut().resize(bytes);
             }

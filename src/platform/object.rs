@@ -33,6 +33,7 @@ use crate::hub::core::peers::handshake::{MAX_UNAUTHENTICATED_FRAME_BYTES, NO_CON
 use crate::hub::core::peers::subscription::{Format, Subscription};
 use crate::hub::core::ports::{ConnId, Runtime};
 use crate::hub::core::storage_keys;
+use crate::hub::wake;
 use crate::model::namespace::Namespace;
 
 /// The delay of an alarm that fires while the configuration is invalid, in milliseconds.
@@ -395,7 +396,7 @@ impl NamespaceObject {
             }
             Err(StartError::Replaced) => {
                 let (runtime, sockets) = ObjectRuntime::new(&self.state, self.js_state.clone(), &self.meter);
-                Hub::retire(&runtime, &sockets)
+                wake::retire(&runtime, &sockets)
             }
             // Timers and pushes in the storage must continue once the configuration is valid.
             Err(StartError::InvalidConfig(message)) => {

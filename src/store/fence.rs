@@ -11,8 +11,12 @@ use std::sync::{Arc, Mutex};
 use futures::future::BoxFuture;
 
 use super::devices::SELECT_BY_TOKEN;
+use super::retry::Retrying;
 use super::{Database, DbError, JoinedRows, Row, Statement, Value};
 use crate::memory_budget::lock;
+
+/// A database with retries and a fence.
+pub type FencedDb = Arc<Retrying<Fenced>>;
 
 /// Stores the epoch of a namespace. `history_epoch` tells the trigger of migration `0011` that this version reads the current
 /// format of rows (docs/design/durability.md "A rollback to a version before 0009"). `?1`: namespace, `?2`: epoch.

@@ -233,7 +233,7 @@ pub async fn read_page(
         // Reads that wait for memory must not delay small reads, or reads of other namespaces.
         drop((namespace_place, isolate_place));
         let namespace_place = memory.wait_to_read(&of_namespace.large, MAX_LARGE_READS, deadline).await?;
-        let reservation = memory.reserve(bytes, deadline).await?;
+        let reservation = memory.reserve_until(bytes, deadline).await?;
         let isolate_place = memory.wait_to_read(&of_isolate.large, MAX_LARGE_READS, deadline).await?;
         ((namespace_place, isolate_place), Some(reservation))
     };

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use futures::future::BoxFuture;
+
 use super::DbError;
 use super::retry::Environment;
 use crate::limits::MEMORY_TIMEOUT_MS;
@@ -30,8 +32,18 @@ impl ReadMemory {
         self.environment.now() + MEMORY_TIMEOUT_MS
     }
 
+    /// Reserves bytes without waiting. Fails with [`DbError::NoMemory`] if too few are free.
+    pub fn try_reserve(&self, bytes: usize) -> Result<Reservation, DbError> {
+        self.budget.reserve(bytes).ok_or(DbError::NoMemory)
+    }
+
+    /// Waits until bytes can be reserved, up to [`MEMORY_TIMEOUT_MS`]: not with a lock that a task that frees memory needs.
+    pub fn reserve(&self, bytes: usize) -> BoxFuture<'_, Result<Reservation, DbError>> {
+        Box::pin(self.reserve_until(bytes, self.deadline()))
+    }
+
     /// Waits until bytes can be reserved. Fails with [`DbError::NoMemory`] at the deadline.
-    pub async fn reserve(&self, bytes: usize, deadline: u64) -> Result<Reservation, DbError> {
+    pub async fn reserve_until(&self, bytes: usize, deadline: u64) -> Result<Reservation, DbError> {
         loop {
             if let Some(reservation) = self.budget.reserve(bytes) {
                 return Ok(reservation);

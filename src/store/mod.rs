@@ -261,6 +261,11 @@ pub async fn query(db: &dyn Database, statement: Statement) -> Result<Vec<Row>, 
     Ok(db.batch(&mut vec![statement]).await?.pop().unwrap_or_default())
 }
 
+/// Runs statements as a transaction, without their rows. Does nothing if there are none.
+pub async fn execute(db: &dyn Database, mut statements: Vec<Statement>) -> Result<(), DbError> {
+    if statements.is_empty() { Ok(()) } else { db.batch(&mut statements).await.map(drop) }
+}
+
 /// Creates a statement with the namespace as its only parameter from each text.
 fn of_namespace<const N: usize>(namespace: &Namespace, sql: [&'static str; N]) -> Vec<Statement> {
     sql.map(|sql| Statement::new(sql, [namespace.into()])).into()

@@ -1,14 +1,14 @@
 //! Replaced objects: after a change of `HUB_JURISDICTION`, the namespace has a new object in another jurisdiction.
 
 use session_gateway_hub::http::error::ErrorResponse;
-use session_gateway_hub::hub::Hub;
+use session_gateway_hub::hub::wake;
 
 use crate::support::prelude::*;
 
 /// Runs the alarm of a replaced object. Returns whether the storage of the object can be deleted.
 fn retire_object(world: &World) -> bool {
     let sockets = world.rt.evict();
-    Hub::retire(&*world.rt, &sockets)
+    wake::retire(&*world.rt, &sockets)
 }
 
 #[tokio::test(start_paused = true)]

@@ -15,8 +15,9 @@ use std::sync::LazyLock;
 /// exists.
 const USES: &str = "
     auth              -> model
-    http              -> auth hub hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::devices hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
-    hub               -> hub::core hub::core::error hub::core::ports limits memory_budget model store
+    http              -> auth hub hub::access hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::namespace hub::sessions hub::workspace limits memory_budget model push store wire
+    hub               -> hub::access hub::core hub::core::ports limits memory_budget store
+    hub::access       -> auth hub::core hub::core::error hub::core::ports hub::core::push memory_budget model push store
     hub::calls        -> hub hub::core::error hub::core::peers hub::core::ports hub::turn limits metrics model
     hub::core         -> auth hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions limits log memory_budget metrics model push
     hub::core::error  -> hub::core::peers hub::core::ports limits model push store wire
@@ -26,15 +27,15 @@ const USES: &str = "
     hub::core::namespace -> hub::core::error hub::core::ports memory_budget model
     hub::core::peers  -> auth hub::core::ports limits model wire
     hub::core::ports  -> log model
-    hub::core::push   -> auth hub::core::ports model push store
+    hub::core::push   -> hub::core::ports model push store
     hub::core::sessions -> hub::core::error hub::core::local_ids hub::core::memory hub::core::peers hub::core::ports limits model store wire
-    hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports model store
-    hub::entry        -> hub hub::core hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions hub::sessions limits log memory_budget metrics model store
+    hub::devices      -> auth hub hub::core::error hub::core::peers hub::core::ports store
+    hub::entry        -> hub hub::access hub::core hub::core::error hub::core::events hub::core::memory hub::core::namespace hub::core::peers hub::core::ports hub::core::push hub::core::sessions hub::sessions limits log memory_budget metrics model store
     hub::events       -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::turn limits model store
     hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::sessions hub::turn limits log model wire
     hub::machines     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::turn hub::write limits memory_budget model store wire
-    hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports hub::write model store
-    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn hub::write log metrics model push store
+    hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports model store
+    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn log metrics model push store
     hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
     hub::status       -> hub hub::core::error log metrics model store
     hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::namespace hub::core::peers hub::core::ports hub::core::push limits metrics model push store wire
@@ -45,7 +46,7 @@ const USES: &str = "
     memory_budget     -> limits
     metrics           ->
     model             -> limits
-    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports limits log memory_budget model push store wire
+    platform          -> auth http hub hub::core hub::core::error hub::core::namespace hub::core::peers hub::core::ports hub::entry limits log memory_budget model push store wire
     push              -> model
     store             -> limits log memory_budget model
     wire              -> limits model
@@ -65,6 +66,8 @@ const FILE_GROUPS: &[(&str, &str, &str)] = &[
     ("hub::turn", "hub/push", "notify"),
     ("hub::calls", "hub", "calls"),
     ("hub::status", "hub", "status"),
+    ("hub::access", "hub", "access"),
+    ("hub::access", "hub/push", "subscriptions"),
     ("hub::devices", "hub", "devices"),
     ("hub::entry", "hub", "alarm wake"),
 ];

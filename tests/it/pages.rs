@@ -154,8 +154,8 @@ async fn a_large_page_holds_a_reservation_of_its_size_until_the_response_is_read
 async fn a_large_page_waits_for_memory_and_small_pages_do_not_wait_for_it() {
     let (world, session) = stored_messages(&[900_000, 900_000, 10]).await;
     let edge = edge(&world);
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(10_000).ok()).collect();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let share: Vec<_> = std::iter::from_fn(|| world.hub().memory.try_reserve(10_000).ok()).collect();
     let large: Vec<_> = (0..2 * MAX_SMALL_READS_OF_NAMESPACE).map(|_| start_read(&edge, &session, "limit=3")).collect();
     run_until_idle().await;
     let small = start_read(&edge, &session, "limit=1");
@@ -173,8 +173,8 @@ async fn a_large_page_waits_for_memory_and_small_pages_do_not_wait_for_it() {
 async fn a_large_page_that_waits_for_memory_for_ten_seconds_is_answered_as_overloaded() {
     let (world, session) = stored_messages(&[900_000, 900_000]).await;
     let edge = edge(&world);
-    let _pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    let _share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(10_000).ok()).collect();
+    let _pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let _share: Vec<_> = std::iter::from_fn(|| world.hub().memory.try_reserve(10_000).ok()).collect();
     let read = start_read(&edge, &session, "limit=3");
     tokio::time::sleep(Duration::from_millis(MEMORY_TIMEOUT_MS - 100)).await;
     assert!(!read.is_ready());
@@ -256,7 +256,7 @@ async fn the_pages_of_a_namespace_do_not_wait_for_the_pages_of_another_namespace
     let edge = edge(&world);
     let read_quiet = async |query: &str| start_read_as("neighbour", &edge, &quiet, query).reply().await.ok();
 
-    let pool = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    let pool = world.hub().memory.try_reserve(MAX_POOL_BYTES).unwrap();
     let large: Vec<_> = (0..100).map(|_| start_read(&edge, &session, "limit=8")).collect();
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(large.iter().all(|read| !read.is_ready()), "the large pages wait for memory");

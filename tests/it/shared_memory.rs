@@ -24,7 +24,7 @@ async fn a_namespace_works_while_another_namespace_holds_the_pool() {
     assert!(rejected > 0, "the write queue of the namespace is full");
     assert!(cli.socket.is_open());
     let mut responses = Vec::new();
-    while let Ok(response) = world.hub().reserve_memory(100_000) {
+    while let Ok(response) = world.hub().memory.try_reserve(100_000) {
         responses.push(response);
     }
     assert!(world.held_bytes() > MAX_POOL_BYTES && world.held_bytes() <= MAX_BUFFER_BYTES);
@@ -51,7 +51,7 @@ async fn the_memory_of_a_body_is_released_during_the_request_if_no_handler_reads
     for (method, path) in [("POST", "/switch"), ("DELETE", "")] {
         world.hibernate_and_wake().await;
         let before = world.held_bytes();
-        let memory = world.hub().reserve_memory(MAX_BODY_BYTES).unwrap();
+        let memory = world.hub().memory.try_reserve(MAX_BODY_BYTES).unwrap();
         let body = reserved_bytes(vec![b' '; MAX_BODY_BYTES].into(), Arc::new(memory));
         world.db.hold_results(BatchKind::Reads);
         assert!(!world.start(method, &format!("/api/sessions/{session}{path}"), body).has_response().await);
@@ -63,10 +63,10 @@ async fn the_memory_of_a_body_is_released_during_the_request_if_no_handler_reads
 #[tokio::test(start_paused = true)]
 async fn keep_alives_and_small_calls_need_no_free_memory() {
     let (world, session, mut cli) = session_with_methods(&["abort"]).await;
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let mut share = Vec::new();
     for bytes in [1_000, 1] {
-        share.extend(std::iter::from_fn(|| world.hub().reserve_memory(bytes).ok()));
+        share.extend(std::iter::from_fn(|| world.hub().memory.try_reserve(bytes).ok()));
     }
     cli.send_keep_alive(&world, &session).await;
     cli.complete(world.start("POST", &format!("/api/sessions/{session}/abort"), "{}"), &json!({"success": true}))
@@ -93,7 +93,7 @@ async fn the_cache_of_one_namespace_shrinks_for_the_buffers_of_another() {
     world.get(&format!("/api/sessions/{session}")).await.ok();
     let cached = world.held_bytes();
     assert!(cached > MAX_CACHED_BYTES / 2, "{cached}");
-    let buffers = neighbour.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    let buffers = neighbour.hub().memory.try_reserve(MAX_POOL_BYTES).unwrap();
     assert!(world.held_bytes() <= MAX_POOL_BYTES + 2 * NAMESPACE_SHARE_BYTES);
     assert_eq!(cli.send_message(&session, "a message within the share").await["seq"], 1);
     drop(buffers);
@@ -164,7 +164,7 @@ async fn two_namespaces_in_a_stall_stay_within_the_limit_together_and_lose_nothi
 #[tokio::test(start_paused = true)]
 async fn small_frames_that_wait_for_the_database_stay_within_the_memory() {
     let (world, _, _) = live_session().await;
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     world.db.hold_results(BatchKind::Reads);
     let mut clis = Vec::new();
     for number in 0..1_000 {
@@ -183,8 +183,8 @@ async fn a_frame_is_overloaded_while_another_namespace_holds_the_pool_and_the_pl
     let (world, session, mut cli) = live_session().await;
     let (other, mut other_cli) = world.active_session("/other").await;
     let neighbour = world.neighbour();
-    let pool = neighbour.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    let share: Vec<_> = std::iter::from_fn(|| world.hub().reserve_memory(1_000).ok()).collect();
+    let pool = neighbour.hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let share: Vec<_> = std::iter::from_fn(|| world.hub().memory.try_reserve(1_000).ok()).collect();
     let place = neighbour.hub().memory.budget.reserve_waiting_place();
     for (cli, session) in [(&mut cli, &session), (&mut other_cli, &other)] {
         let message = json!({"sid": session, "message": "x".repeat(1_000_000)});

@@ -210,7 +210,7 @@ async fn an_upload_in_chunks_fits_the_share_of_its_namespace() {
         world.create_session_with(&format!("/{number}"), json!({"padding": "x".repeat(590_000)})).await;
     }
     run_until_idle().await;
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let upload = world.start_upload_with_body(&path(&session), &body(&file(CHUNK_BYTES + 1)));
     for _ in 0..2 {
         let call = cli.next_call().await;

@@ -5,6 +5,7 @@ pub mod config;
 pub mod effect;
 pub mod error;
 pub mod events;
+pub mod ids;
 pub mod local_ids;
 pub mod memory;
 pub mod namespace;

@@ -40,7 +40,7 @@ impl Hub {
             // Memory for the rows as text, and for their events. Without it, the client gets a gap notice. Waiting with the lock is
             // safe: no task that frees memory needs the lock, and all clients that wait for it have the same deadline.
             let deadline = requested_at + LOG_MEMORY_TIMEOUT_MS;
-            let memory = self.memory.reserve(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
+            let memory = self.memory.reserve_until(2 * (RETAINED_BYTES + TRIM_BYTES), deadline).await;
             let Ok(_memory) = memory else { return Ok(()) };
             let rows = events::load(&self.db, &self.config.namespace, after, Some(up_to)).await;
             let rows = rows.inspect_err(|error| *last_failure = Some((self.rt.now(), error.clone())))?;
@@ -51,7 +51,7 @@ impl Hub {
 
     /// Registers a web client and sends it `connection-changed`, then the events that it missed since `last_event_id`.
     pub fn subscribe(&self, conn: ConnId, mut subscription: Subscription, last_event_id: Option<&str>) {
-        subscription.id = self.new_id();
+        subscription.id = self.ids.uuid();
         let now = self.rt.now();
         subscription.set_visibility(subscription.is_reported_visible, now);
         let mut turn = self.turn();

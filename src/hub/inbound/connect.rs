@@ -45,7 +45,7 @@ impl Hub {
     pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade, credential: Option<&Credential>) {
         let now = self.rt.now();
         if upgrade != Upgrade::Bridged {
-            self.rt.send(&[conn], &engineio::open_frame(&self.new_id()));
+            self.rt.send(&[conn], &engineio::open_frame(&self.ids.uuid()));
         }
         let mut turn = self.turn();
         let credential = credential.map(Credential::to_string);
@@ -57,7 +57,7 @@ impl Hub {
     pub(super) async fn on_connect(&self, conn: ConnId, check: TokenCheck) {
         let own_namespace = &self.config.namespace;
         let granted = match (check.auth.token.as_deref(), check.upgrade_credential()) {
-            (Some(token), _) => self.verify_token(token).await,
+            (Some(token), _) => self.access.verify_token(token).await,
             (None, Some(credential)) => {
                 let is_valid = self.confirm_credential(&credential).await;
                 is_valid.map(|is_valid| is_valid.then(|| (own_namespace.clone(), credential)))
@@ -66,7 +66,7 @@ impl Hub {
         };
         let Ok(granted) = granted else { return self.turn().disconnect_to_resync([conn]) };
         let granted =
-            granted.filter(|(namespace, credential)| namespace != own_namespace || !self.is_revoked(credential));
+            granted.filter(|(namespace, credential)| namespace != own_namespace || !self.access.is_revoked(credential));
         match check.decide(Some(own_namespace), granted) {
             Ok(verified) => self.connect(conn, verified).await,
             Err(outcome) => self.finish_step(conn, outcome),
@@ -107,7 +107,7 @@ impl Hub {
             named.push((owner, refusal));
         }
         // During the load the token may have been revoked.
-        if self.is_revoked(&verified.credential) {
+        if self.access.is_revoked(&verified.credential) {
             return self.finish_step(conn, verified.refuse_revoked());
         }
         {
@@ -135,7 +135,7 @@ impl Hub {
             turn.set_peer(conn, Peer::Cli(cli));
             turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
         }
-        self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.new_id()));
+        self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.ids.uuid()));
         for (owner, _) in named.iter().filter(|(_, refusal)| refusal.is_none()) {
             self.record_activity(owner.clone(), conn).await;
         }

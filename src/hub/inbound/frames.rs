@@ -77,7 +77,7 @@ impl Hub {
     /// Waits up to [`FRAME_MEMORY_TIMEOUT_MS`] for memory. Returns whether there is enough; `false` at once if another frame waits.
     async fn wait_for_frame_memory(&self, bytes: usize) -> bool {
         let Some(_place) = self.memory.budget.reserve_waiting_place() else { return false };
-        self.memory.reserve(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
+        self.memory.reserve_until(bytes, self.rt.now() + FRAME_MEMORY_TIMEOUT_MS).await.is_ok()
     }
 
     /// Admits a frame without a reservation, if `headroom` of [`MAX_UNRESERVED_FRAME_BYTES`] is left for others of the namespace.

@@ -295,7 +295,7 @@ impl Turn<'_> {
                 let max_inline_bytes = if is_full { SMALL_VALUE_BYTES } else { field.max_inline_bytes() };
                 let (current, version) = m.field_mut(field);
                 *version = new_version;
-                hub.set_value_within(max_inline_bytes, write_queue, (id, field), new_version, current, new_value);
+                write_queue.set_value_within(max_inline_bytes, &hub.ids, (id, field), new_version, current, new_value);
             }
         })
     }

@@ -5,10 +5,13 @@ use futures::lock::MutexGuard;
 
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::ClosedFor;
+use crate::hub::core::ports::Runtime;
 use crate::hub::core::storage_keys::{
     CLOSED_FOR, CONFIRMED_DEVICES, GENERATION, MOVE, NAMESPACE, PLACE, SWEEP, USED_DATABASES,
 };
-use crate::hub::{FencedDb, Hub, Places};
+use crate::hub::{Hub, Places};
+use crate::model::namespace::Namespace;
+use crate::store::fence::FencedDb;
 use crate::store::places::{self, DatabaseNumber};
 use crate::store::relocation::Copy;
 use crate::store::{DbError, removals};
@@ -74,6 +77,76 @@ fn contains_number(list: &str, number: DatabaseNumber) -> bool {
     list.split(' ').any(|used| used.parse() == Ok(number))
 }
 
+impl Places {
+    async fn numbered(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
+        if self.placed.number().await? == number {
+            return Ok(&self.own);
+        }
+        let index = usize::try_from(number.wrapping_sub(1)).unwrap_or(usize::MAX);
+        Ok(self.fenced_by_number.get(index).unwrap_or(&self.own))
+    }
+
+    /// Returns the numbers of the databases that may have rows of the namespace: the recorded databases, or all if there is no record.
+    fn used(&self) -> Vec<DatabaseNumber> {
+        let used = self.rt.kv_get(USED_DATABASES);
+        let is_used = |number: &DatabaseNumber| used.as_ref().is_none_or(|used| contains_number(used, *number));
+        self.databases.numbers().filter(is_used).collect()
+    }
+
+    /// Returns the databases that may have rows of the namespace.
+    async fn all_used(&self) -> Result<Vec<&FencedDb>, DbError> {
+        // Fails if the database of the namespace is not bound, because its rows would remain.
+        self.databases.get(self.placed.number().await?)?;
+        let mut all = Vec::new();
+        for number in self.used() {
+            all.push(self.numbered(number).await?);
+        }
+        Ok(all)
+    }
+
+    /// Records that the rows of the namespace are in the database `number`.
+    async fn set_current(&self, number: DatabaseNumber) -> Result<(), DbError> {
+        places::mark_moved(self.numbered(number).await?, &self.config.namespace, false).await?;
+        for other in self.used().into_iter().filter(|other| *other != number) {
+            places::mark_moved(self.numbered(other).await?, &self.config.namespace, true).await?;
+        }
+        self.rt.kv_put(PLACE, &number.to_string());
+        // The copy may have sessions that were deleted meanwhile.
+        self.rt.kv_put(SWEEP, "due");
+        Ok(())
+    }
+
+    /// Deletes a part of the rows in all databases except the database `number`, which has the namespace.
+    async fn delete_copies(&self, number: DatabaseNumber) -> Result<MoveStep, Error> {
+        // A deletion needs no cursor: it deletes whatever rows remain.
+        self.rt.kv_delete(MOVE);
+        places::mark_moved(self.numbered(number).await?, &self.config.namespace, false).await?;
+        let ends_at = self.rt.now() + STEP_MS;
+        for other in self.used().into_iter().filter(|other| *other != number) {
+            let db = self.numbered(other).await?;
+            if let Some(sessions) = delete_rows(db, &self.config.namespace, &*self.rt, ends_at).await? {
+                return Ok(MoveStep::Deleting(sessions));
+            }
+        }
+        Ok(MoveStep::Done)
+    }
+}
+
+/// Deletes the rows in a database, except those of access, until `ends_at`. Returns how many sessions remain; `None` without rows.
+pub(in crate::hub) async fn delete_rows(
+    db: &FencedDb,
+    namespace: &Namespace,
+    rt: &dyn Runtime,
+    ends_at: u64,
+) -> Result<Option<u64>, DbError> {
+    while removals::delete_part(db, namespace).await? {
+        if rt.now() >= ends_at {
+            return removals::count_sessions(db, namespace).await.map(Some);
+        }
+    }
+    Ok(None)
+}
+
 impl Hub {
     /// Stores the namespace's name for alarms and frames, which lack it. Only after a valid token: other clients must use no storage.
     pub fn store_namespace(&self) {
@@ -108,41 +181,11 @@ impl Hub {
         self.row_changes.try_lock().ok_or(Error::Overloaded)
     }
 
-    async fn numbered_database(&self, number: DatabaseNumber) -> Result<&FencedDb, DbError> {
-        let Some(places) = &self.places else { return Ok(&self.db) };
-        if places.placed.number().await? == number {
-            return Ok(&self.db);
-        }
-        let index = usize::try_from(number.wrapping_sub(1)).unwrap_or(usize::MAX);
-        Ok(places.fenced_by_number.get(index).unwrap_or(&self.db))
-    }
-
-    /// Returns the numbers of the databases that may have rows of the namespace: the recorded databases, or all if there is no record.
-    fn used_databases(&self, places: &Places) -> Vec<DatabaseNumber> {
-        let used = self.rt.kv_get(USED_DATABASES);
-        let is_used = |number: &DatabaseNumber| used.as_ref().is_none_or(|used| contains_number(used, *number));
-        places.databases.numbers().filter(is_used).collect()
-    }
-
     pub(in crate::hub) async fn all_used_databases(&self) -> Result<Vec<&FencedDb>, DbError> {
-        let Some(places) = &self.places else { return Ok(vec![&self.db]) };
-        // Fails if the database of the namespace is not bound, because its rows would remain.
-        places.databases.get(places.placed.number().await?)?;
-        let mut all = Vec::new();
-        for number in self.used_databases(places) {
-            all.push(self.numbered_database(number).await?);
+        match &self.places {
+            Some(places) => places.all_used().await,
+            None => Ok(vec![&self.db]),
         }
-        Ok(all)
-    }
-
-    /// Deletes the rows in a database, except those of access, until `ends_at`. Returns how many sessions remain; `None` without rows.
-    pub(in crate::hub) async fn delete_rows(&self, db: &FencedDb, ends_at: u64) -> Result<Option<u64>, DbError> {
-        while removals::delete_part(db, &self.config.namespace).await? {
-            if self.rt.now() >= ends_at {
-                return removals::count_sessions(db, &self.config.namespace).await.map(Some);
-            }
-        }
-        Ok(None)
     }
 
     /// `POST /api/namespaces/move`: does a part of the move to the database with the binding `to`. Must be repeated until it is done.
@@ -167,12 +210,13 @@ impl Hub {
         }
         let known = places.placed.number().await?;
         let is_closed = closed_for.is_some();
-        match places::find(&self.access, &self.config.namespace).await? {
+        match places::find(&self.access.db, &self.config.namespace).await? {
             // The switch was interrupted after the row had changed. The row decides, even if this request names another database.
             Some(current) if is_closed && (current != known || current == number) => {
-                self.open_in(places, current).await
+                places.set_current(current).await?;
+                Ok(self.open())
             }
-            Some(current) if current == known && current == number => self.delete_copies(places, number).await,
+            Some(current) if current == known && current == number => places.delete_copies(number).await,
             Some(current) if current == known => self.copy_for_a_while(places, number).await,
             // A copy or a deletion could damage the only rows of the namespace.
             current => {
@@ -189,11 +233,11 @@ impl Hub {
 
     async fn copy_for_a_while(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
         let is_closed = self.is_closed();
-        let _reservation = self.reserve_memory(PAGE_MEMORY_BYTES)?;
+        let _reservation = self.memory.try_reserve(PAGE_MEMORY_BYTES)?;
         let (namespace, ends_at) = (&self.config.namespace, self.rt.now() + STEP_MS);
         let last_batch = self.rt.database_usage().batches + STEP_BATCHES;
         let is_step_over = || self.rt.now() >= ends_at || self.rt.database_usage().batches >= last_batch;
-        let to = self.numbered_database(number).await?;
+        let to = places.numbered(number).await?;
         let copy = Copy { from: &self.db, to, namespace, is_closed, must_stop: &is_step_over };
         let stored = self.rt.kv_get(MOVE).and_then(|stored| MoveCursor::parse(&stored));
         let mut cursor = match stored.filter(|cursor| cursor.to == number) {
@@ -227,8 +271,9 @@ impl Hub {
                 }
                 None if is_closed && !cursor.has_changed && copy.has_same_counts().await? => {
                     places::mark_moved(to, namespace, false).await?;
-                    places::set(&self.access, namespace, number).await?;
-                    return self.open_in(places, number).await;
+                    places::set(&self.access.db, namespace, number).await?;
+                    places.set_current(number).await?;
+                    return Ok(self.open());
                 }
                 None if is_closed && cursor.pass >= MAX_CLOSED_PASSES => {
                     let message =
@@ -255,18 +300,6 @@ impl Hub {
         Ok(if is_closed { MoveStep::Closed(remaining) } else { MoveStep::Copying(remaining) })
     }
 
-    /// Opens the namespace, whose rows are in the database `number`.
-    async fn open_in(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
-        places::mark_moved(self.numbered_database(number).await?, &self.config.namespace, false).await?;
-        for other in self.used_databases(places).into_iter().filter(|other| *other != number) {
-            places::mark_moved(self.numbered_database(other).await?, &self.config.namespace, true).await?;
-        }
-        self.rt.kv_put(PLACE, &number.to_string());
-        // The copy may have sessions that were deleted meanwhile.
-        self.rt.kv_put(SWEEP, "due");
-        Ok(self.open())
-    }
-
     /// Opens the namespace. Its earlier rows are deleted next.
     fn open(&self) -> MoveStep {
         let mut turn = self.turn();
@@ -274,19 +307,6 @@ impl Hub {
         self.rt.kv_delete(CLOSED_FOR);
         turn.must_restart = true;
         MoveStep::Deleting(0)
-    }
-
-    async fn delete_copies(&self, places: &Places, number: DatabaseNumber) -> Result<MoveStep, Error> {
-        // A deletion needs no cursor: it deletes whatever rows remain.
-        self.rt.kv_delete(MOVE);
-        places::mark_moved(self.numbered_database(number).await?, &self.config.namespace, false).await?;
-        let ends_at = self.rt.now() + STEP_MS;
-        for other in self.used_databases(places).into_iter().filter(|other| *other != number) {
-            if let Some(sessions) = self.delete_rows(self.numbered_database(other).await?, ends_at).await? {
-                return Ok(MoveStep::Deleting(sessions));
-            }
-        }
-        Ok(MoveStep::Done)
     }
 }
 

@@ -6,14 +6,14 @@ use serde_json::value::RawValue;
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::namespace::ClosedFor;
+use crate::hub::core::ports::Runtime;
 use crate::hub::core::storage_keys::{CLOSED_FOR, EXPORTED};
-use crate::hub::namespace::databases::{PAGE_MEMORY_BYTES, STEP_MS};
-use crate::hub::write::commit::write_statements;
+use crate::hub::namespace::databases::{PAGE_MEMORY_BYTES, STEP_MS, delete_rows};
 use crate::model::json::{Json, JsonObject};
 use crate::model::order::sort_by;
 use crate::store::fence::is_fence_refusal;
 use crate::store::namespace_rows::{self, RowKey, TABLES, from_json, to_json};
-use crate::store::{Database, DbError, Value, places, query, removals};
+use crate::store::{Database, DbError, Value, execute, places, query, removals};
 
 /// A page of an export ends after this many bytes. Its last rows may have 6 MB more: a row has up to 3 MB, which escapes may double.
 const PAGE_BYTES: usize = 2_000_000;
@@ -94,55 +94,13 @@ impl ExportPage {
         self.rows.push_str(row);
     }
 
-    fn is_full(&self) -> bool {
-        self.rows.len() >= PAGE_BYTES || self.queries >= PAGE_QUERIES
-    }
-}
-
-impl Hub {
-    /// Whether the object must restart now: close all sockets, and start a new hub. Returns `true` once, and from then on this hub
-    /// writes nothing to the database: a request that has begun before may still use it.
-    pub fn take_restart_request(&self) -> bool {
-        let must_restart = std::mem::take(&mut self.turn().must_restart);
-        if must_restart {
-            let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
-            [&self.db, &self.access].into_iter().chain(numbered).for_each(|db| db.db.retire());
-        }
-        must_restart
-    }
-
-    /// `GET /api/namespaces/export`: returns a page `{"rows": [...], "next"?: <cursor>}`. The last page has no `next`. Rows that are written
-    /// during the export may be missing, but a message is never there without all earlier messages of its session.
-    pub async fn export_page(&self, mut position: ExportPosition) -> Result<String, Error> {
-        let _reservation = self.reserve_memory(PAGE_MEMORY_BYTES)?;
-        let mut page = ExportPage::default();
-        loop {
-            let next = self.export_table(position, &mut page).await?;
-            match next {
-                None => {
-                    self.export_storage(&mut page);
-                    return Ok(format!(r#"{{"rows":[{}]}}"#, page.rows));
-                }
-                Some(next) if page.is_full() => {
-                    let cursor = Json::of(&next.cursor());
-                    return Ok(format!(r#"{{"rows":[{}],"next":{}}}"#, page.rows, cursor.text()));
-                }
-                Some(next) => position = next,
-            }
-        }
-    }
-
-    /// Adds rows to a page. Returns the position after the rows; `None` after the last session.
-    async fn export_table(
-        &self,
-        position: ExportPosition,
-        page: &mut ExportPage,
-    ) -> Result<Option<ExportPosition>, DbError> {
+    /// Adds rows. Returns the position after the rows; `None` after the last session.
+    async fn add_table(&mut self, hub: &Hub, position: ExportPosition) -> Result<Option<ExportPosition>, DbError> {
         let Some(table) = TABLES.get(position.table) else { return Ok(None) };
-        page.queries += 1;
+        self.queries += 1;
         let Some(session) = &position.session else {
-            let db = if table.is_of_access() { &self.access } else { &self.db };
-            let rows = query(db, table.page(&self.config.namespace, None, &position.after)).await?;
+            let db = if table.is_of_access() { &hub.access.db } else { &hub.db };
+            let rows = query(db, table.page(&hub.config.namespace, None, &position.after)).await?;
             let is_session_table = TABLES.get(position.table + 1).is_some_and(namespace_rows::Table::is_of_session);
             let session = match rows.first().map(Vec::as_slice) {
                 Some([Value::Text(id), Value::Text(tag), ..]) if is_session_table => {
@@ -151,7 +109,7 @@ impl Hub {
                 _ => None,
             };
             let last_key = table.last_key(&rows);
-            rows.into_iter().for_each(|row| page.add(&table.to_json(row)));
+            rows.into_iter().for_each(|row| self.add(&table.to_json(row)));
             return Ok(match (session, last_key) {
                 (Some(session), _) => Some(ExportPosition::of_table(Some(session), position.table + 1)),
                 (None, Some(after)) => Some(ExportPosition { after, ..position }),
@@ -166,13 +124,13 @@ impl Hub {
         let page_of = |(at, table): (usize, &namespace_rows::Table)| {
             let first_key = table.first_key();
             let after = if at == position.table { &position.after } else { &first_key };
-            table.page(&self.config.namespace, Some(&session.id), after)
+            table.page(&hub.config.namespace, Some(&session.id), after)
         };
         let mut statements = tables().map(page_of).collect();
-        let results = self.db.batch(&mut statements).await?;
+        let results = hub.db.batch(&mut statements).await?;
         for ((at, table), rows) in tables().zip(results) {
             let last_key = table.last_key(&rows);
-            rows.into_iter().for_each(|row| page.add(&table.to_json(row)));
+            rows.into_iter().for_each(|row| self.add(&table.to_json(row)));
             if let Some(after) = last_key {
                 return Ok(Some(ExportPosition { session: position.session, table: at, after }));
             }
@@ -184,13 +142,51 @@ impl Hub {
         Ok(Some(ExportPosition { session: None, table: sessions, after: vec![session.tag.as_str().into()] }))
     }
 
-    fn export_storage(&self, page: &mut ExportPage) {
+    fn add_storage(&mut self, rt: &dyn Runtime) {
         for prefix in EXPORTED {
-            let mut entries = self.rt.kv_list(prefix);
+            let mut entries = rt.kv_list(prefix);
             sort_by(&mut entries, |(a, _), (b, _)| a.cmp(b));
             for (key, value) in entries {
                 let row = Json::object(&[("key", Json::of(&key)), ("value", Json::of(&value))]);
-                page.add(Json::object(&[("table", Json::of(STORAGE)), ("row", row)]).text());
+                self.add(Json::object(&[("table", Json::of(STORAGE)), ("row", row)]).text());
+            }
+        }
+    }
+
+    fn is_full(&self) -> bool {
+        self.rows.len() >= PAGE_BYTES || self.queries >= PAGE_QUERIES
+    }
+}
+
+impl Hub {
+    /// Whether the object must restart now: close all sockets, and start a new hub. Returns `true` once, and from then on this hub
+    /// writes nothing to the database: a request that has begun before may still use it.
+    pub fn take_restart_request(&self) -> bool {
+        let must_restart = std::mem::take(&mut self.turn().must_restart);
+        if must_restart {
+            let numbered = self.places.iter().flat_map(|places| &places.fenced_by_number);
+            [&self.db, &self.access.db].into_iter().chain(numbered).for_each(|db| db.db.retire());
+        }
+        must_restart
+    }
+
+    /// `GET /api/namespaces/export`: returns a page `{"rows": [...], "next"?: <cursor>}`. The last page has no `next`. Rows that are written
+    /// during the export may be missing, but a message is never there without all earlier messages of its session.
+    pub async fn export_page(&self, mut position: ExportPosition) -> Result<String, Error> {
+        let _reservation = self.memory.try_reserve(PAGE_MEMORY_BYTES)?;
+        let mut page = ExportPage::default();
+        loop {
+            let next = page.add_table(self, position).await?;
+            match next {
+                None => {
+                    page.add_storage(&*self.rt);
+                    return Ok(format!(r#"{{"rows":[{}]}}"#, page.rows));
+                }
+                Some(next) if page.is_full() => {
+                    let cursor = Json::of(&next.cursor());
+                    return Ok(format!(r#"{{"rows":[{}],"next":{}}}"#, page.rows, cursor.text()));
+                }
+                Some(next) => position = next,
             }
         }
     }
@@ -203,7 +199,7 @@ impl Hub {
             true => closed_for == Some(ClosedFor::Import),
             false => {
                 !matches!(closed_for, Some(ClosedFor::Deletion | ClosedFor::Move))
-                    && !namespace_rows::has_rows(&self.db, &self.access, &self.config.namespace).await?
+                    && !namespace_rows::has_rows(&self.db, &self.access.db, &self.config.namespace).await?
             }
         };
         if !is_ready {
@@ -237,8 +233,8 @@ impl Hub {
             let statements = if table.is_of_access() { &mut access_statements } else { &mut statements };
             statements.push(table.insert(&self.config.namespace, row).map_err(invalid_row)?);
         }
-        let written = write_statements(&self.access, access_statements).await;
-        match written.and(write_statements(&self.db, statements).await) {
+        let written = execute(&self.access.db, access_statements).await;
+        match written.and(execute(&self.db, statements).await) {
             Err(DbError::Refused(why)) if !is_fence_refusal(&why) => {
                 let message = "The rows do not fit: another namespace has an id of them, or they refer to a session that was not imported.";
                 return Err(invalid_row(message.into()));
@@ -253,7 +249,7 @@ impl Hub {
         if self.turn().closed_for != Some(ClosedFor::Import) {
             return Ok(());
         }
-        write_statements(&self.db, namespace_rows::complete_import(&self.config.namespace)).await?;
+        execute(&self.db, namespace_rows::complete_import(&self.config.namespace)).await?;
         let mut turn = self.turn();
         self.rt.kv_delete(CLOSED_FOR);
         turn.must_restart = true;
@@ -270,11 +266,11 @@ impl Hub {
         }
         let (namespace, ends_at) = (&self.config.namespace, self.rt.now() + STEP_MS);
         for db in self.all_used_databases().await? {
-            if let Some(sessions) = self.delete_rows(db, ends_at).await? {
+            if let Some(sessions) = delete_rows(db, namespace, &*self.rt, ends_at).await? {
                 return Ok(Some(sessions));
             }
         }
-        removals::delete_access(&self.access, namespace).await?;
+        removals::delete_access(&self.access.db, namespace).await?;
         for db in self.all_used_databases().await? {
             if self.places.is_some() {
                 places::mark_moved(db, namespace, false).await?;
@@ -282,8 +278,8 @@ impl Hub {
             removals::delete_fence(db, namespace.as_str()).await?;
         }
         if self.places.is_some() {
-            places::forget(&self.access, namespace).await?;
-            removals::delete_fence(&self.access, &places::access_key(namespace)).await?;
+            places::forget(&self.access.db, namespace).await?;
+            removals::delete_fence(&self.access.db, &places::access_key(namespace)).await?;
         }
         let mut turn = self.turn();
         self.rt.kv_list("").iter().for_each(|(key, _)| self.rt.kv_delete(key));

@@ -1,7 +1,6 @@
 //! Answers from notifications (PROTOCOL-PUSH.md "Answers"): the token inside a push answers one request once.
 
-use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, AnswerKey, Refusal, fingerprint};
-use crate::auth::jwt::JwtKey;
+use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, Refusal, fingerprint};
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::storage_keys::ANSWERED_REQUESTS;
@@ -10,43 +9,22 @@ use crate::hub::sessions::permissions::PermissionAnswer;
 use crate::hub::turn::Turn;
 use crate::model::json::Json;
 use crate::model::pending_request::PendingCall;
-use crate::push::to_base64url;
 use crate::store::push::PushSubscription;
-use crate::store::secrets;
 
 impl Hub {
-    /// Returns the key of answer tokens, from the configured secret of the JWTs or the secret in the database.
-    pub(in crate::hub) async fn load_answer_key(&self) -> Result<AnswerKey, Error> {
-        if let Some(key) = self.turn().push.answer_key.clone() {
-            return Ok(key);
-        }
-        let jwt = match &self.config.jwt {
-            Some(jwt) => jwt.clone(),
-            None => {
-                let mut random = [0; 32];
-                self.rt.random(&mut random)?;
-                let secret = secrets::get_or_insert(&self.access, secrets::JWT_SECRET, &to_base64url(&random)).await?;
-                JwtKey::parse(&secret).map_err(Error::Unavailable)?
-            }
-        };
-        let key = AnswerKey::derive(&jwt);
-        self.turn().push.answer_key = Some(key.clone());
-        Ok(key)
-    }
-
     /// Answers the request that a token names, once. The use of the token is stored before the CLI is called.
     pub async fn answer_by_token(&self, token: &str, approved: bool) -> Result<(), Error> {
-        let claims = self.load_answer_key().await?.verify(token, self.rt.now())?;
+        let claims = self.access.load_answer_key().await?.verify(token, self.rt.now())?;
         if claims.namespace != self.config.namespace {
             return Err(Error::InvalidAnswerToken);
         }
         self.load_completed(&claims.session).await?;
-        let subscribers = self.load_push_subscribers().await?;
+        let subscribers = self.subscriptions.load().await?;
         let is_subscribed = subscribers.iter().any(|known| fingerprint_of(&known.subscription) == claims.subscription);
         let answer = PermissionAnswer { approved, ..PermissionAnswer::default() };
         let begin = |turn: &mut Turn<'_>, stored: Option<Json>| {
             // Check first for the reasons for which the token can never be used again.
-            if self.is_device_revoked(&claims.device) {
+            if self.access.is_device_revoked(&claims.device) {
                 return Err(Error::DeviceRevoked);
             }
             if !is_subscribed {

@@ -39,7 +39,7 @@ impl Turn<'_> {
     pub fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();
         let State { push, connections, .. } = &mut *self.state;
-        let is_recorded = !push.subscribers.is_assumed_empty(now);
+        let is_recorded = !self.hub.subscriptions.is_assumed_empty(now);
         if !is_recorded && !connections.has_visible_client(None, 0, now) {
             return;
         }

@@ -29,8 +29,10 @@ use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
 
-/// The key that signs requests to push services, and the key that signs answer tokens.
-struct SendKeys {
+/// A notification that is sent, the key that signs requests to push services, and the key that signs answer tokens.
+struct Sending<'a> {
+    hub: &'a Hub,
+    notification: &'a Notification,
     vapid: VapidKeys,
     answers: Option<AnswerKey>,
 }
@@ -63,7 +65,7 @@ impl Hub {
             let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
             return self.turn().finish(id, delivery, outcome);
         }
-        let Ok(subscribers) = self.load_push_subscribers().await else { return self.retry_round(id, delivery) };
+        let Ok(subscribers) = self.subscriptions.load().await else { return self.retry_round(id, delivery) };
         let is_first_round = delivery.targets.is_empty();
         let kind = delivery.notification.kind;
         let wants_notification =
@@ -80,22 +82,22 @@ impl Hub {
         delivery.remove_unsubscribed(|target| find_subscriber(&subscribers, target).is_some());
         self.hold_back(&mut delivery, &subscribers, is_first_round, now);
         // The keys are loaded after the toast is sent, because a toast needs no keys.
-        let Ok(vapid) = self.load_vapid_keys().await else { return self.retry_round(id, delivery) };
+        let Ok(vapid) = self.subscriptions.load_vapid_keys().await else { return self.retry_round(id, delivery) };
         // If this key cannot be loaded, the notification is sent without the means to answer it.
         let answers = match kind {
-            NotificationKind::Permission => self.load_answer_key().await.ok(),
+            NotificationKind::Permission => self.access.load_answer_key().await.ok(),
             NotificationKind::Ready => None,
         };
-        let keys = SendKeys { vapid, answers };
         delivery.failed_rounds = 0;
         // Fails if a newer notification has replaced this one.
         if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
             return self.turn().push.log.put_as_replaced(&*self.rt, id, delivery);
         }
         let due = delivery.take_due_targets(now);
+        let sending = Sending { hub: self, notification: &delivery.notification, vapid, answers };
         let attempts = due.into_iter().filter_map(|target| {
             let subscriber = find_subscriber(&subscribers, target.id)?;
-            Some(self.send_throttled(&delivery.notification, &keys, target, subscriber))
+            Some(sending.send_throttled(target, &subscriber.service))
         });
         let results = join_all(attempts).await;
         let now = self.rt.now();
@@ -112,7 +114,7 @@ impl Hub {
         }
         if !gone.is_empty() {
             // If the deletion fails, the next notification gets the same responses, and repeats the deletion.
-            let _ = self.delete_subscriptions(&gone).await;
+            let _ = self.subscriptions.delete(&gone).await;
         }
         let is_held_back = delivery.is_held_back();
         let outcome =
@@ -161,28 +163,32 @@ impl Hub {
         Ok(None)
     }
 
-    /// Sends a notification to one subscriber once a slot is free, unless the rate limit is reached.
-    async fn send_throttled(
-        &self,
-        notification: &Notification,
-        keys: &SendKeys,
-        target: Target,
-        Subscriber { service, .. }: &Subscriber,
-    ) -> (Target, SendResult, Failure) {
-        let granted = self.turn().push.slots.acquire(service);
+    /// Schedules another round after the database was unavailable, or ends the delivery after several failed rounds.
+    fn retry_round(&self, id: u64, mut delivery: Delivery) {
+        match delivery.retry_round(self.rt.now()) {
+            true => self.turn().put_back(id, delivery, DeliveryOutcome::Waiting),
+            false => self.turn().finish(id, delivery, DeliveryOutcome::Unavailable),
+        }
+    }
+}
+
+impl Sending<'_> {
+    /// Sends the notification to one subscriber once a slot is free, unless the rate limit is reached.
+    async fn send_throttled(&self, target: Target, service: &str) -> (Target, SendResult, Failure) {
+        let granted = self.hub.turn().push.slots.acquire(service);
         // Cannot fail: the senders are dropped only with the hub.
         let _ = granted.await;
-        let acquired = self.turn().push.rate_limiter.try_acquire(self.rt.now());
+        let acquired = self.hub.turn().push.rate_limiter.try_acquire(self.hub.rt.now());
         let (result, status, reason) = match acquired {
             // Boxed, because thousands of these futures may wait for a slot.
-            Ok(()) => Box::pin(self.send_push(notification, keys, &target)).await,
+            Ok(()) => Box::pin(self.send(&target)).await,
             Err(until) => {
                 let reason = format!("The limit of {MAX_PUSHES_PER_MINUTE} push messages per minute is reached.");
                 (SendResult::RateLimited(until), None, reason)
             }
         };
-        self.turn().push.slots.release(service);
-        self.telemetry.metrics.count(match result {
+        self.hub.turn().push.slots.release(service);
+        self.hub.telemetry.metrics.count(match result {
             SendResult::Accepted => Counter::PushAccepted,
             SendResult::Gone => Counter::PushGone,
             SendResult::RateLimited(_) => Counter::PushLimited,
@@ -191,38 +197,32 @@ impl Hub {
         });
         if !matches!(result, SendResult::Accepted | SendResult::Gone) {
             let line = LogLine::new(Level::Warn, "push-failed").number("status", status.unwrap_or(0).into());
-            self.telemetry.log(line.text("reason", &reason));
+            self.hub.telemetry.log(line.text("reason", &reason));
         }
-        (target, result, Failure { service: service.clone(), status, reason })
+        (target, result, Failure { service: service.to_owned(), status, reason })
     }
 
-    /// Sends a notification to one subscriber. Returns the result, the status if there was a response, and the error text.
-    async fn send_push(
-        &self,
-        notification: &Notification,
-        keys: &SendKeys,
-        target: &Target,
-    ) -> (SendResult, Option<u16>, String) {
+    /// Sends the notification to one subscriber. Returns the result, the status if there was a response, and the error text.
+    async fn send(&self, target: &Target) -> (SendResult, Option<u16>, String) {
         // Encryption blocks the thread for a millisecond or two, so other tasks run first.
-        self.rt.sleep(0).await;
+        self.hub.rt.sleep(0).await;
         // The client may have unsubscribed, or its token may have been revoked, during the wait for a slot.
-        let Ok(subscribers) = self.load_push_subscribers().await else {
+        let Ok(subscribers) = self.hub.subscriptions.load().await else {
             return (SendResult::Retry(None), None, "The database was unavailable.".into());
         };
         let is_valid = |known: &&Subscriber| {
-            known.subscription.token_device.as_ref().is_none_or(|device| !self.is_device_revoked(device))
+            known.subscription.token_device.as_ref().is_none_or(|device| !self.hub.access.is_device_revoked(device))
         };
         let Some(subscriber) = find_subscriber(&subscribers, target.id).filter(is_valid) else {
             return (SendResult::Rejected, None, UNSUBSCRIBED.into());
         };
-        let (request, length) = match self.build_request(notification, &subscriber.subscription, keys, target.is_short)
-        {
+        let (request, length) = match self.build_request(&subscriber.subscription, target.is_short) {
             Ok(request) => request,
             Err(reason) => return (SendResult::Rejected, None, reason),
         };
-        match self.rt.push(request).await {
+        match self.hub.rt.push(request).await {
             Ok(PushResponse { status, retry_after }) => {
-                let result = SendResult::from_response(status, retry_after.as_deref(), self.rt.now());
+                let result = SendResult::from_response(status, retry_after.as_deref(), self.hub.rt.now());
                 let reason = match &result {
                     SendResult::Accepted => "",
                     SendResult::Gone => "The subscription no longer exists, and was deleted.",
@@ -243,23 +243,22 @@ impl Hub {
     /// Builds the request to the push service. Also returns the length of the payload. The error is a sentence for the push log.
     fn build_request(
         &self,
-        notification: &Notification,
         subscription: &PushSubscription,
-        SendKeys { vapid, answers }: &SendKeys,
         is_short: bool,
     ) -> Result<(Request<Vec<u8>>, usize), String> {
+        let Self { hub, notification, vapid, .. } = self;
         // Validated again, because the subscription may have been stored under other settings.
-        let endpoint = Endpoint::parse(&subscription.endpoint, self.config.push.allows_insecure_endpoints);
+        let endpoint = Endpoint::parse(&subscription.endpoint, hub.config.push.allows_insecure_endpoints);
         let endpoint = endpoint.map_err(|error| format!("The endpoint {}.", error.0))?;
         let keys = Keys::parse(&subscription.p256dh, &subscription.auth);
         let keys = keys.map_err(|_| "The keys of the subscription are invalid.")?;
-        let subject = self.config.push.subject.as_deref().or(subscription.hub_origin.as_deref());
-        let details = self.details_for(notification, subscription, answers.as_ref());
+        let subject = hub.config.push.subject.as_deref().or(subscription.hub_origin.as_deref());
+        let details = self.details_for(subscription);
         let payload =
             notification.payload(&details, if is_short { MAX_SHORT_PAYLOAD_BYTES } else { MAX_PAYLOAD_BYTES });
         let length = payload.len();
-        let now = self.rt.now() / 1000;
-        let tokens = &mut self.turn().push.subscribers.tokens;
+        let now = hub.rt.now() / 1000;
+        let tokens = &mut hub.turn().push.tokens;
         let authorization = tokens.authorization(vapid, &endpoint.origin(), subject, now);
         let message = PushMessage {
             payload,
@@ -270,25 +269,21 @@ impl Hub {
             authorization: &authorization.ok_or("The VAPID token could not be signed.")?,
         };
         // `request::build` panics without a random source.
-        self.rt.random(&mut [0]).map_err(|error| error.to_string())?;
+        hub.rt.random(&mut [0]).map_err(|error| error.to_string())?;
         request::build(&endpoint, &keys, message).map(|request| (request, length)).map_err(|error| error.to_string())
     }
 
-    /// Returns what a notification says, with a token for this subscriber if the request can be answered from the notification.
-    fn details_for(
-        &self,
-        notification: &Notification,
-        subscription: &PushSubscription,
-        answers: Option<&AnswerKey>,
-    ) -> Details {
-        let turn = self.turn();
+    /// Returns what the notification says, with a token for this subscriber if the request can be answered from the notification.
+    fn details_for(&self, subscription: &PushSubscription) -> Details {
+        let Self { hub, notification, .. } = self;
+        let turn = hub.turn();
         let details = turn.notification_details(notification);
         let state = turn.cache.entry(&notification.session_id).and_then(|entry| entry.session.agent_state.inline());
         let call = notification.request_id.as_deref().and_then(|id| Some((id, PendingCall::find(state, id)?)));
-        let sent_at = self.rt.now();
+        let sent_at = hub.rt.now();
         let issue = |(request, call): (&str, PendingCall<'_>)| {
             let claims = AnswerClaims {
-                namespace: self.config.namespace.clone(),
+                namespace: hub.config.namespace.clone(),
                 session: notification.session_id.clone(),
                 request: request.to_owned(),
                 content: fingerprint(&[call.text]),
@@ -296,19 +291,11 @@ impl Hub {
                 device: subscription.token_device.clone().unwrap_or_default(),
                 issued_at: sent_at,
             };
-            answers.filter(|_| details.request.is_some()).map(|key| key.issue(&claims))
+            self.answers.as_ref().filter(|_| details.request.is_some()).map(|key| key.issue(&claims))
         };
         let answer_token = call.filter(|(_, call)| call.is_yes_or_no()).and_then(issue);
-        let namespace = Some(self.config.namespace.as_str().to_owned());
+        let namespace = Some(hub.config.namespace.as_str().to_owned());
         Details { answer_token, sent_at: Some(sent_at), namespace, ..details }
-    }
-
-    /// Schedules another round after the database was unavailable, or ends the delivery after several failed rounds.
-    fn retry_round(&self, id: u64, mut delivery: Delivery) {
-        match delivery.retry_round(self.rt.now()) {
-            true => self.turn().put_back(id, delivery, DeliveryOutcome::Waiting),
-            false => self.turn().finish(id, delivery, DeliveryOutcome::Unavailable),
-        }
     }
 }
 

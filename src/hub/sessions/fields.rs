@@ -27,13 +27,13 @@ impl Turn<'_> {
     /// Sets the metadata, which may be null. Queues the update for the session's CLIs; `from`, the CLI that made the change, gets a reply
     /// instead. A session that has failed waits to be seen, and an archived one has ended. Returns the new version.
     pub fn set_metadata(&mut self, id: &str, value: Json, from: Option<ConnId>) -> Result<u64, Error> {
-        let (hub, now) = (self.hub, self.hub.rt.now());
+        let (ids, now) = (&self.hub.ids, self.hub.rt.now());
         let stored = Some(value.clone()).filter(|value| !value.is_null());
         let change = |entry: &mut CachedSession, write_queue: &mut HubQueue| {
             let s = &mut entry.session;
             let had_failed = s.metadata_fields().is_failed();
             (s.metadata_version, s.updated_at) = (s.metadata_version + 1, now);
-            hub.set_value(write_queue, (id, VersionedField::Metadata), s.metadata_version, &mut s.metadata, stored);
+            write_queue.set_value(ids, (id, VersionedField::Metadata), s.metadata_version, &mut s.metadata, stored);
             let fields = s.metadata_fields();
             let (is_failed, is_archived) = (fields.is_failed(), fields.is_archived());
             if is_archived && !s.active {
@@ -89,7 +89,7 @@ impl Turn<'_> {
             (s.agent_state_version, s.updated_at) = (s.agent_state_version + 1, now);
             s.request_times = agent_state::request_times(new.as_ref(), s.request_times.as_ref(), now);
             let version = s.agent_state_version;
-            hub.set_value(write_queue, (id, VersionedField::AgentState), version, &mut s.agent_state, new);
+            write_queue.set_value(&hub.ids, (id, VersionedField::AgentState), version, &mut s.agent_state, new);
             (version, notification)
         };
         let (version, notification) = self.state.change_entry(id, changes, change)?;

@@ -61,7 +61,7 @@ impl Hub {
                 keep_json = Some(self.turn().cache.session_list.keep_json());
             }
             // Memory for the rows, and for the summaries that are made from the rows.
-            let _memory = self.memory.reserve(2 * LIST_READ_BYTES, deadline).await?;
+            let _memory = self.memory.reserve_until(2 * LIST_READ_BYTES, deadline).await?;
             let ticket = self.begin_read().await?;
             let namespace = &self.config.namespace;
             let read = match (missing, page) {

@@ -234,14 +234,14 @@ impl Turn<'_> {
         agent_state: &ReceivedState<'_>,
     ) -> Result<String, Error> {
         let namespace = self.hub.config.namespace.clone();
-        let mut session = Session::new(self.hub.new_id(), namespace, new.tag.clone(), None, self.hub.rt.now());
+        let mut session = Session::new(self.hub.ids.uuid(), namespace, new.tag.clone(), None, self.hub.rt.now());
         let (id, new_state) = (session.id.clone(), agent_state.without_completed.clone());
         let write_queue = &mut self.state.write_queue;
         session.request_times = agent_state::request_times(new_state.as_ref(), None, session.created_at);
         let (metadata, version) = (&mut session.metadata, session.metadata_version);
-        self.hub.set_value(write_queue, (&id, VersionedField::Metadata), version, metadata, Some(new_metadata));
+        write_queue.set_value(&self.hub.ids, (&id, VersionedField::Metadata), version, metadata, Some(new_metadata));
         let (state, version) = (&mut session.agent_state, session.agent_state_version);
-        self.hub.set_value(write_queue, (&id, VersionedField::AgentState), version, state, new_state);
+        write_queue.set_value(&self.hub.ids, (&id, VersionedField::AgentState), version, state, new_state);
         session.model_mode.clone_from(&new.model);
         session.unseen_since = session.metadata_fields().is_failed().then_some(session.created_at);
         self.state.add_session(session);

@@ -6,13 +6,13 @@ use serde_json::value::RawValue;
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::ids::Ids;
 use crate::hub::core::sessions::evictions::{Key, ReadTicket};
 use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::{self, RelatedRows};
 use crate::hub::turn::Turn;
-use crate::hub::write::commit::write_statements;
 use crate::hub::write::large::incomplete_value;
 use crate::log::{Level, LogLine};
 use crate::memory_budget::Reservation;
@@ -22,7 +22,7 @@ use crate::model::large::{InlineOrLarge, VersionedField};
 use crate::model::owner::Owner;
 use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
-use crate::store::{DbError, Found, Statement, removals, sessions as store};
+use crate::store::{DbError, Found, Statement, execute, removals, sessions as store};
 
 impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
@@ -41,7 +41,7 @@ impl Hub {
         };
         // Memory for large metadata. Reserved before the merge locks the write queue: a task that frees memory may wait for the write
         // queue, so waiting for memory under the lock could deadlock.
-        let memory = self.wait_for_memory(bytes).await?;
+        let memory = self.memory.reserve(bytes).await?;
         [old, new].iter().for_each(|id| self.turn().in_flight.lock(id));
         let merged = self.merge_locked(old, new, memory).await;
         [old, new].iter().for_each(|id| self.turn().in_flight.unlock(id));
@@ -103,21 +103,21 @@ impl Hub {
             Some(large) => {
                 // The metadata may have changed before the session was locked.
                 if large.bytes > memory.bytes() {
-                    *memory = self.reserve_memory(large.bytes)?;
+                    *memory = self.memory.try_reserve(large.bytes)?;
                 }
-                Some(self.read_reserved_value(&new_id, large).await?.ok_or_else(incomplete_value)?)
+                Some(self.large_values.read(&new_id, large).await?.ok_or_else(incomplete_value)?)
             }
             None => new.metadata.json().cloned(),
         };
         let metadata = merge_metadata(old, metadata.as_ref());
-        let (new, large) = self.with_old_fields(old, new, metadata.clone());
+        let (new, large) = with_old_fields(&self.ids, self.rt.now(), old, new, metadata.clone());
         for statements in values::write_parts(namespace, large.as_slice()) {
-            write_statements(&self.db, statements).await?;
+            execute(&self.db, statements).await?;
         }
         let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
         // Events before the merge contain outdated seqs, so clients must not resume from them.
         let event_numbers = self.log_gap(&mut batch).await?;
-        let committed = write_statements(&self.db, batch).await;
+        let committed = execute(&self.db, batch).await;
         let may_have_committed = committed.as_ref().err().is_none_or(DbError::is_outcome_unknown);
         let ticket = self.turn().cache.evictions.take_ticket();
         let merged = match committed {
@@ -147,27 +147,6 @@ impl Hub {
         let rows = events.encode_gap(numbers.end - 1);
         events.append_rows(&self.config.namespace, rows, batch);
         Ok((numbers.start, numbers.end - 1))
-    }
-
-    /// Returns the new session with the merged metadata, and todos and settings of the old one. Also returns metadata that are large.
-    fn with_old_fields(&self, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
-        let version = new.metadata_version + 1;
-        let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
-            true => {
-                let large = LargeValue::new(&new.id, version, self.new_id(), metadata);
-                (large.to_field(VersionedField::Metadata), Some(large))
-            }
-            false => (InlineOrLarge::Inline(metadata), None),
-        };
-        let session = Session {
-            metadata,
-            metadata_version: version,
-            todos: new.todos.clone().or(old.todos.clone()),
-            settings: new.settings.or(&old.settings),
-            updated_at: self.rt.now(),
-            ..new
-        };
-        (session, large)
     }
 }
 
@@ -228,4 +207,25 @@ fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
         new.set("summary", summary);
     }
     new.to_json()
+}
+
+/// Returns the new session with the merged metadata, and todos and settings of the old one. Also returns metadata that are large.
+fn with_old_fields(ids: &Ids, now: u64, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
+    let version = new.metadata_version + 1;
+    let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
+        true => {
+            let large = LargeValue::new(&new.id, version, ids.uuid(), metadata);
+            (large.to_field(VersionedField::Metadata), Some(large))
+        }
+        false => (InlineOrLarge::Inline(metadata), None),
+    };
+    let session = Session {
+        metadata,
+        metadata_version: version,
+        todos: new.todos.clone().or(old.todos.clone()),
+        settings: new.settings.or(&old.settings),
+        updated_at: now,
+        ..new
+    };
+    (session, large)
 }

@@ -101,7 +101,7 @@ impl Hub {
     pub async fn list_held(&self, session: &str) -> Result<Vec<HeldMessage>, Error> {
         self.load_session(session).await?;
         // Memory for the rows, and for the response that is made from the rows.
-        let _memory = self.wait_for_memory(2 * MAX_HELD_MESSAGES * MAX_HELD_MESSAGE_BYTES).await?;
+        let _memory = self.memory.reserve(2 * MAX_HELD_MESSAGES * MAX_HELD_MESSAGE_BYTES).await?;
         self.begin_read().await?;
         let rows = query(&self.db, held_messages::select(&self.config.namespace, session)).await?;
         Ok(held_messages::read(rows)?)
@@ -211,7 +211,7 @@ impl Turn<'_> {
         entry.session.seq += 1;
         (entry.session.updated_at, entry.session.last_message_at) = (now, Some(now));
         let message = Message {
-            id: self.hub.new_id(),
+            id: self.hub.ids.uuid(),
             seq: entry.session.seq,
             local_id: draft.local_id.clone(),
             content: draft.content.clone(),
@@ -259,7 +259,7 @@ impl Turn<'_> {
             return Err(Error::TooManyHeldMessages);
         }
         let message = HeldMessage {
-            local_id: draft.local_id.clone().unwrap_or_else(|| self.hub.new_id()),
+            local_id: draft.local_id.clone().unwrap_or_else(|| self.hub.ids.uuid()),
             created_at: held.last().map_or(now, |last| now.max(last.created_at + 1)),
             content: draft.content.clone(),
         };

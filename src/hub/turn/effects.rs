@@ -30,7 +30,7 @@ impl Turn<'_> {
                     if !to.is_empty() {
                         let parts = message.serialize_in_parts(|message| {
                             let body = new_message(&session, message);
-                            update_frame(&self.hub.new_id(), update_seq, message.created_at, body)
+                            update_frame(&self.hub.ids.uuid(), update_seq, message.created_at, body)
                         });
                         self.send_update(&to, &parts.concat());
                     }
@@ -72,7 +72,7 @@ impl Turn<'_> {
     ) {
         let now = self.hub.rt.now();
         let body = new_version(owner.id(), field, version);
-        let frame = update_frame(&self.hub.new_id(), self.state.events.next_unused(now), now, body);
+        let frame = update_frame(&self.hub.ids.uuid(), self.state.events.next_unused(now), now, body);
         // Replaces the null value, so that the frame shares the value instead of copying it.
         let parts = text.insert_into(&frame, VALUE_PLACEHOLDER);
         self.state.write_queue.on_commit(Effect::Update { owner, except, parts });

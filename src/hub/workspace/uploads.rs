@@ -8,7 +8,7 @@ use serde::Deserialize;
 use crate::hub::core::error::{Error, check_length};
 use crate::hub::core::peers::rpc::{Call, RpcError, rejection_reason};
 use crate::hub::core::ports::{ConnId, UploadBody, UploadFault};
-use crate::hub::{FrameUploadTicket, Hub};
+use crate::hub::{Config, FrameUploadTicket, Hub};
 use crate::limits::{
     CONTESTED_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_BYTES_PER_MS, FRAME_UPLOAD_SLOT_TIMEOUT_MS, MAX_UPLOAD_FIELDS_BYTES,
     MIN_CACHED_BYTES, PROGRESS_TIMEOUT_MS,
@@ -65,7 +65,7 @@ impl Hub {
         let mut slot = UploadSlot { hub: self, session: id, grant };
         // The sender is in the hub's state, so it is never dropped first.
         let _ = (&mut slot.grant).await;
-        let _memory = self.wait_for_memory(UPLOAD_MEMORY_BYTES).await?;
+        let _memory = self.memory.reserve(UPLOAD_MEMORY_BYTES).await?;
         let limit = FileLimit { bytes: self.config.uploads.max_file_bytes, remedy: "Send a smaller file." };
         let upload = read_upload(body, UPLOAD_CHUNK_CHARS, limit).await?;
         self.require_active(id).await?;
@@ -76,111 +76,10 @@ impl Hub {
         self.turn().rpc.cancel(&call);
         let accepts_chunks = self.turn().connections.cli(call.conn).is_some_and(|cli| cli.accepts_upload_chunks);
         if accepts_chunks {
-            let (owner, conn, id) = (&owner, call.conn, self.new_id());
+            let (owner, conn, id) = (&owner, call.conn, self.ids.uuid());
             return ChunkedUpload { hub: self, owner, conn, id, limit, is_partial: false }.send(body, upload).await;
         }
-        self.send_in_frame(body, upload, &owner, limit.for_one_frame()).await
-    }
-
-    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, and so must still be read.
-    async fn send_in_frame(
-        &self,
-        body: &dyn UploadBody,
-        upload: Option<UploadFields>,
-        owner: &Owner,
-        limit: FileLimit,
-    ) -> Result<String, Error> {
-        let (upload, slot_and_memory) = match upload {
-            Some(upload) => (upload, None),
-            None => {
-                let slot = self.acquire_frame_upload_slot().await?;
-                let memory = self.wait_for_memory(FRAME_UPLOAD_MEMORY_BYTES).await?;
-                (self.read_whole_file(body, limit, &slot).await?, Some((slot, memory)))
-            }
-        };
-        let timeout_ms = self.upload_timeout_ms(body.file_bytes());
-        let call = self.open_call(owner, Method::UploadFile, timeout_ms).await.map_err(to_upload_error)?;
-        let UploadFields { filename, content, mime_type } = &upload;
-        let (content, filename) = (("content", Json::of(content)), ("filename", Json::of(filename)));
-        let params = Json::object(&[content, filename, ("mimeType", Json::of(mime_type))]);
-        send_with_content(body, &call, params.text());
-        let Some(slot_and_memory) = slot_and_memory else { return call.result().await.map_err(to_upload_error) };
-        let until_read = std::pin::pin!(self.wait_until_read(call.conn));
-        let result = match select(std::pin::pin!(call.result()), until_read).await {
-            Either::Left((result, _)) => result,
-            Either::Right(((), result)) => {
-                drop(slot_and_memory);
-                result.await
-            }
-        };
-        result.map_err(to_upload_error)
-    }
-
-    /// Waits until a CLI has read the frames that were sent to it: until then, the runtime holds the frames in memory.
-    async fn wait_until_read(&self, conn: ConnId) {
-        let ping = self.turn().ping_after_frame(conn);
-        let is_waiting = || {
-            let turn = self.turn();
-            turn.connections.get(conn).is_some_and(|connection| !connection.send_window.is_acknowledged(ping))
-        };
-        while is_waiting() {
-            self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
-        }
-    }
-
-    /// Reads the whole file. Fails if the client is slow, because other uploads wait for the slot.
-    async fn read_whole_file(
-        &self,
-        body: &dyn UploadBody,
-        limit: FileLimit,
-        ticket: &FrameUploadTicket,
-    ) -> Result<UploadFields, Error> {
-        let started_at = self.rt.now();
-        // When another namespace began to wait for the slot, and the bytes that were read before.
-        let mut contested_since = None;
-        let max_chars = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
-        let mut reading = std::pin::pin!(read_upload(body, max_chars, limit));
-        loop {
-            match select(reading.as_mut(), self.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
-                Either::Left((upload, _)) => {
-                    return upload?.ok_or_else(|| fault_to_error(UploadFault::TooLarge, limit));
-                }
-                Either::Right(_) => {
-                    let now = self.rt.now();
-                    let bytes = body.file_bytes();
-                    contested_since = ticket.is_contested(now).then(|| contested_since.unwrap_or((now, bytes)));
-                    let checked_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
-                    let is_too_slow = |(since, bytes_before): (u64, u64)| {
-                        let contested_ms = checked_ms.min(now.saturating_sub(since + u64::from(PROGRESS_TIMEOUT_MS)));
-                        bytes - bytes_before < contested_ms * CONTESTED_UPLOAD_BYTES_PER_MS
-                    };
-                    if bytes < checked_ms * FRAME_UPLOAD_BYTES_PER_MS || contested_since.is_some_and(is_too_slow) {
-                        return Err(Error::UploadTooSlow);
-                    }
-                }
-            }
-        }
-    }
-
-    /// Returns how long the CLI may take to answer a call with `bytes` of a file, in milliseconds.
-    fn upload_timeout_ms(&self, bytes: u64) -> u64 {
-        self.config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
-    }
-
-    /// Waits until no other upload in the isolate needs the memory for a large frame.
-    async fn acquire_frame_upload_slot(&self) -> Result<FrameUploadTicket, Error> {
-        let deadline = self.rt.now() + u64::from(FRAME_UPLOAD_SLOT_TIMEOUT_MS);
-        let mut ticket = self.config.uploads.frame_upload_slot.join_queue(self.config.namespace.as_str(), deadline);
-        while !ticket.try_acquire(self.rt.now()) {
-            if self.rt.now() >= deadline {
-                return Err(Error::TooManyUploads(
-                    "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large file at a time, and was \
-                    busy for 60 seconds.",
-                ));
-            }
-            self.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
-        }
-        Ok(ticket)
+        FrameUpload { hub: self, owner: &owner, limit: limit.for_one_frame() }.send(body, upload).await
     }
 
     /// Deletes an uploaded file through the session's CLI, and returns the CLI's result as JSON text.
@@ -211,7 +110,7 @@ impl ChunkedUpload<'_> {
         let mut offset = 0;
         loop {
             let bytes = body.file_bytes() - offset;
-            let timeout_ms = self.hub.upload_timeout_ms(bytes);
+            let timeout_ms = upload_timeout_ms(&self.hub.config, bytes);
             let opened = self.hub.open_call(self.owner, Method::UploadChunk, timeout_ms).await;
             let call = opened.map_err(to_upload_error)?;
             if call.conn != self.conn {
@@ -259,6 +158,101 @@ impl Drop for ChunkedUpload<'_> {
             let params = Json::object(&[("uploadId", Json::of(&self.id)), ("abort", Json::of(&true))]);
             self.hub.turn().call_ignoring_result(self.owner, Some(self.conn), Method::UploadChunk, params.text());
         }
+    }
+}
+
+/// An upload in one frame, to a CLI that does not accept chunks.
+struct FrameUpload<'a> {
+    hub: &'a Hub,
+    owner: &'a Owner,
+    limit: FileLimit,
+}
+
+impl FrameUpload<'_> {
+    /// Sends a file in one frame. `upload` is `None` if the file is longer than the first chunk, and so must still be read.
+    async fn send(self, body: &dyn UploadBody, upload: Option<UploadFields>) -> Result<String, Error> {
+        let (upload, slot_and_memory) = match upload {
+            Some(upload) => (upload, None),
+            None => {
+                let slot = self.acquire_slot().await?;
+                let memory = self.hub.memory.reserve(FRAME_UPLOAD_MEMORY_BYTES).await?;
+                (self.read_whole_file(body, &slot).await?, Some((slot, memory)))
+            }
+        };
+        let timeout_ms = upload_timeout_ms(&self.hub.config, body.file_bytes());
+        let call = self.hub.open_call(self.owner, Method::UploadFile, timeout_ms).await.map_err(to_upload_error)?;
+        let UploadFields { filename, content, mime_type } = &upload;
+        let (content, filename) = (("content", Json::of(content)), ("filename", Json::of(filename)));
+        let params = Json::object(&[content, filename, ("mimeType", Json::of(mime_type))]);
+        send_with_content(body, &call, params.text());
+        let Some(slot_and_memory) = slot_and_memory else { return call.result().await.map_err(to_upload_error) };
+        let until_read = std::pin::pin!(self.wait_until_read(call.conn));
+        let result = match select(std::pin::pin!(call.result()), until_read).await {
+            Either::Left((result, _)) => result,
+            Either::Right(((), result)) => {
+                drop(slot_and_memory);
+                result.await
+            }
+        };
+        result.map_err(to_upload_error)
+    }
+
+    /// Waits until a CLI has read the frames that were sent to it: until then, the runtime holds the frames in memory.
+    async fn wait_until_read(&self, conn: ConnId) {
+        let ping = self.hub.turn().ping_after_frame(conn);
+        let is_waiting = || {
+            let turn = self.hub.turn();
+            turn.connections.get(conn).is_some_and(|connection| !connection.send_window.is_acknowledged(ping))
+        };
+        while is_waiting() {
+            self.hub.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
+        }
+    }
+
+    /// Reads the whole file. Fails if the client is slow, because other uploads wait for the slot.
+    async fn read_whole_file(&self, body: &dyn UploadBody, slot: &FrameUploadTicket) -> Result<UploadFields, Error> {
+        let started_at = self.hub.rt.now();
+        // When another namespace began to wait for the slot, and the bytes that were read before.
+        let mut contested_since = None;
+        let max_chars = MAX_FRAME_FILE_BYTES.div_ceil(3) * 4;
+        let mut reading = std::pin::pin!(read_upload(body, max_chars, self.limit));
+        loop {
+            match select(reading.as_mut(), self.hub.rt.sleep(PROGRESS_TIMEOUT_MS.into())).await {
+                Either::Left((upload, _)) => {
+                    return upload?.ok_or_else(|| fault_to_error(UploadFault::TooLarge, self.limit));
+                }
+                Either::Right(_) => {
+                    let now = self.hub.rt.now();
+                    let bytes = body.file_bytes();
+                    contested_since = slot.is_contested(now).then(|| contested_since.unwrap_or((now, bytes)));
+                    let checked_ms = now.saturating_sub(started_at + FRAME_UPLOAD_GRACE_MS);
+                    let is_too_slow = |(since, bytes_before): (u64, u64)| {
+                        let contested_ms = checked_ms.min(now.saturating_sub(since + u64::from(PROGRESS_TIMEOUT_MS)));
+                        bytes - bytes_before < contested_ms * CONTESTED_UPLOAD_BYTES_PER_MS
+                    };
+                    if bytes < checked_ms * FRAME_UPLOAD_BYTES_PER_MS || contested_since.is_some_and(is_too_slow) {
+                        return Err(Error::UploadTooSlow);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Waits until no other upload in the isolate needs the memory for a large frame.
+    async fn acquire_slot(&self) -> Result<FrameUploadTicket, Error> {
+        let config = &self.hub.config;
+        let deadline = self.hub.rt.now() + u64::from(FRAME_UPLOAD_SLOT_TIMEOUT_MS);
+        let mut ticket = config.uploads.frame_upload_slot.join_queue(config.namespace.as_str(), deadline);
+        while !ticket.try_acquire(self.hub.rt.now()) {
+            if self.hub.rt.now() >= deadline {
+                return Err(Error::TooManyUploads(
+                    "The session's CLI does not accept uploads in chunks. The hub sends such CLIs one large file at a time, and was \
+                    busy for 60 seconds.",
+                ));
+            }
+            self.hub.rt.sleep(FRAME_UPLOAD_POLL_MS).await;
+        }
+        Ok(ticket)
     }
 }
 
@@ -318,6 +312,11 @@ fn escape_non_ascii(text: &str) -> String {
         }
     }
     escaped
+}
+
+/// Returns how long the CLI may take to answer a call with `bytes` of a file, in milliseconds.
+fn upload_timeout_ms(config: &Config, bytes: u64) -> u64 {
+    config.rpc_timeout_ms + bytes / UPLOAD_BYTES_PER_MS
 }
 
 fn to_upload_error(error: RpcError) -> Error {

@@ -11,6 +11,7 @@ use std::ops::Range;
 use futures::channel::oneshot;
 use futures::future::{BoxFuture, Either, join, select};
 
+use crate::hub::Hub;
 use crate::hub::core::effect::Effect;
 use crate::hub::core::error::Error;
 use crate::hub::core::local_ids::{LocalIds, Seen};
@@ -19,13 +20,13 @@ use crate::hub::core::sessions::cached_session::BeforeImages;
 use crate::hub::core::sessions::evictions::{Key, LocalIdLookup, Lookup, ReadTicket, UnknownLocalId};
 use crate::hub::core::state::State;
 use crate::hub::turn::Turn;
-use crate::hub::{FencedDb, Hub};
 use crate::limits::{MAX_LOCAL_ID_BYTES, MAX_LOCAL_ID_LOOKUPS, MAX_LOCAL_IDS};
 use crate::log::{Level, LogLine};
 use crate::metrics::{Counter, DurationMetric};
+use crate::store::fence::FencedDb;
 use crate::store::messages::{read_by_local_ids, select_by_local_ids};
 use crate::store::write_queue::Batch;
-use crate::store::{Database, DbError, Row, Statement};
+use crate::store::{Database, DbError, Row, Statement, execute};
 use crate::wire::cli::{CliEvent, NewMessage, decode_frame};
 
 /// From this many queued changes on, a commit waits until the burst has ended. A single message queues fewer changes.
@@ -167,7 +168,7 @@ impl Hub {
         lookup: LocalIdLookup,
     ) -> Result<Range<u64>, DbError> {
         for statements in batch.part_statements(&self.config.namespace) {
-            write_statements(&self.db, statements).await?;
+            execute(&self.db, statements).await?;
         }
         let event_numbers = self.log_events(batch).await?;
         let mut statements = std::mem::take(&mut batch.statements);
@@ -233,7 +234,7 @@ impl Hub {
                 while !lookups.is_empty() {
                     let later_lookups = lookups.split_off(lookups.len().min(MAX_GROUPED_LOOKUPS));
                     let batch = std::mem::replace(&mut lookups, later_lookups);
-                    hub.spawn(|hub| async move { hub.run_lookups(batch).await });
+                    hub.spawn(|hub| async move { run_lookups(&hub.db, batch).await });
                 }
             });
         }
@@ -254,21 +255,17 @@ impl Hub {
         };
         join(read, sync_log).await.0
     }
-
-    async fn run_lookups(&self, mut lookups: Vec<Lookup>) {
-        let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
-        let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
-        let mut rows = self.db.batch(&mut statements).await.map(Vec::into_iter);
-        for (lookup, count) in lookups.into_iter().zip(counts) {
-            let own_rows = rows.as_mut().map(|rows| rows.by_ref().take(count).collect()).map_err(|error| error.clone());
-            // Fails if the request has ended.
-            let _ = lookup.sender.send(own_rows);
-        }
-    }
 }
 
-pub(in crate::hub) async fn write_statements(db: &FencedDb, mut statements: Vec<Statement>) -> Result<(), DbError> {
-    if statements.is_empty() { Ok(()) } else { db.batch(&mut statements).await.map(drop) }
+async fn run_lookups(db: &FencedDb, mut lookups: Vec<Lookup>) {
+    let counts: Vec<usize> = lookups.iter().map(|lookup| lookup.statements.len()).collect();
+    let mut statements = lookups.iter_mut().flat_map(|lookup| std::mem::take(&mut lookup.statements)).collect();
+    let mut rows = db.batch(&mut statements).await.map(Vec::into_iter);
+    for (lookup, count) in lookups.into_iter().zip(counts) {
+        let own_rows = rows.as_mut().map(|rows| rows.by_ref().take(count).collect()).map_err(|error| error.clone());
+        // Fails if the request has ended.
+        let _ = lookup.sender.send(own_rows);
+    }
 }
 
 /// The error of a caller whose commit was abandoned.

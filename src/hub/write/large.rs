@@ -4,10 +4,11 @@
 use futures::future::BoxFuture;
 use serde::Serialize;
 
-use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::ids::Ids;
 use crate::hub::core::sessions::cache::Cache;
 use crate::hub::core::sessions::cached_session::{CachedSession, Committed, HubQueue};
+use crate::hub::{Hub, LargeValues};
 use crate::memory_budget::ResponseText;
 use crate::model::agent_state;
 use crate::model::json::{Json, JsonObject};
@@ -25,24 +26,24 @@ pub(in crate::hub) struct Segment {
 /// Spare capacity for `{"session":…}` around a text, in bytes: without it, the text would be copied.
 const WRAPPER_BYTES: usize = 64;
 
-impl Hub {
-    /// Replaces the value of a field. A large value is queued in the write queue, and only its excerpt is cached.
+impl HubQueue {
+    /// Replaces the value of a field. A large value is queued, and only its excerpt is cached.
     pub(in crate::hub) fn set_value(
-        &self,
-        write_queue: &mut HubQueue,
+        &mut self,
+        ids: &Ids,
         (owner, field): (&str, VersionedField),
         version: u64,
         current: &mut InlineOrLarge,
         value: Option<Json>,
     ) {
-        self.set_value_within(field.max_inline_bytes(), write_queue, (owner, field), version, current, value);
+        self.set_value_within(field.max_inline_bytes(), ids, (owner, field), version, current, value);
     }
 
-    /// Replaces the value of a field like [`Hub::set_value`], with another limit: values above `max_inline_bytes` are large.
+    /// Replaces the value of a field like [`set_value`](Self::set_value), with another limit: values above `max_inline_bytes` are large.
     pub(in crate::hub) fn set_value_within(
-        &self,
+        &mut self,
         max_inline_bytes: usize,
-        write_queue: &mut HubQueue,
+        ids: &Ids,
         (owner, field): (&str, VersionedField),
         version: u64,
         current: &mut InlineOrLarge,
@@ -50,19 +51,36 @@ impl Hub {
     ) {
         let is_large = value.as_ref().is_some_and(|value| value.text().len() > max_inline_bytes);
         if is_large || current.large().is_some() {
-            write_queue.delete_replaced_values(owner);
+            self.delete_replaced_values(owner);
         }
         *current = match value {
             Some(value) if is_large => {
-                let value = LargeValue::new(owner, version, self.new_id(), value);
+                let value = LargeValue::new(owner, version, ids.uuid(), value);
                 let stored = value.to_field(field);
-                write_queue.queue_value(value);
+                self.queue_value(value);
                 stored
             }
             value => InlineOrLarge::from_inline(value),
         };
     }
+}
 
+impl LargeValues {
+    /// Reads a large value from the database. The caller has reserved its memory. `None` if another value has replaced it.
+    pub(in crate::hub) async fn read(&self, owner: &str, large: &LargeRef) -> Result<Option<Json>, Error> {
+        let mut text = String::with_capacity(large.bytes);
+        let found = self.append(&mut text, owner, large).await?;
+        Ok(found.then_some(text).and_then(Json::from_string))
+    }
+
+    /// Appends a large value to a text with reserved memory. One at a time: its rows are in memory several times. `false` if replaced.
+    async fn append(&self, text: &mut String, owner: &str, large: &LargeRef) -> Result<bool, Error> {
+        let _guard = self.reads.lock().await;
+        Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
+    }
+}
+
+impl Hub {
     /// Reads a large value from the write queue or the database, after all queued writes are durable. `None` if it was replaced.
     pub(in crate::hub) async fn read_durable_value(
         &self,
@@ -74,25 +92,8 @@ impl Hub {
             return Ok(Some(value));
         }
         // Released when this function returns: the caller sends or queues the value at once.
-        let _memory = self.wait_for_memory(large.bytes).await?;
-        self.read_reserved_value(owner, large).await
-    }
-
-    /// Reads a large value from the database. The caller has reserved its memory. `None` if another value has replaced it.
-    pub(in crate::hub) async fn read_reserved_value(
-        &self,
-        owner: &str,
-        large: &LargeRef,
-    ) -> Result<Option<Json>, Error> {
-        let mut text = String::with_capacity(large.bytes);
-        let found = self.append_value(&mut text, owner, large).await?;
-        Ok(found.then_some(text).and_then(Json::from_string))
-    }
-
-    /// Appends a large value to a text with reserved memory. One at a time: its rows are in memory several times. `false` if replaced.
-    async fn append_value(&self, text: &mut String, owner: &str, large: &LargeRef) -> Result<bool, Error> {
-        let _guard = self.large_reads.lock().await;
-        Ok(values::append(text, &self.db, &self.config.namespace, owner, large).await?)
+        let _memory = self.memory.reserve(large.bytes).await?;
+        self.large_values.read(owner, large).await
     }
 
     /// Returns a session or machine as JSON text after its changes are durable; while the database is stalled, its committed state.
@@ -154,12 +155,12 @@ impl Hub {
         let large_bytes = larges.iter().map(|large| large.bytes).sum::<usize>();
         let bytes = WRAPPER_BYTES + large_bytes + segments.iter().map(|segment| segment.text.len()).sum::<usize>();
         *previous_values = larges;
-        let reservation = Some(self.wait_for_memory(bytes).await?);
+        let reservation = Some(self.memory.reserve(bytes).await?);
         let mut text = String::with_capacity(bytes);
         for segment in segments {
             text.push_str(&segment.text);
             let Some((large, is_open)) = segment.large else { continue };
-            if !self.append_value(&mut text, owner, &large).await? {
+            if !self.large_values.append(&mut text, owner, &large).await? {
                 return Ok(None);
             }
             if is_open {

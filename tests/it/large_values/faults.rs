@@ -98,7 +98,7 @@ async fn a_value_of_maximum_size_waits_for_the_memory_of_a_concurrent_value_of_m
 async fn a_socket_whose_frame_gets_no_memory_is_closed() {
     let (world, session, mut cli) = live_session().await;
     let mut second = world.cli(&session).await;
-    let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    let held = world.hub().memory.try_reserve(MAX_POOL_BYTES).unwrap();
     let message = json!({"sid": session, "message": padding(4 * MIB)});
     cli.deliver("message", &message).await;
     // Only one frame of an isolate may wait for memory.
@@ -117,7 +117,7 @@ async fn a_socket_whose_frame_gets_no_memory_is_closed() {
 async fn a_cli_that_disconnects_while_its_frame_waits_for_memory_does_not_disconnect_another_cli() {
     let (world, session, cli) = live_session().await;
     let second = world.cli(&session).await;
-    let held = world.hub().reserve_memory(MAX_POOL_BYTES).unwrap();
+    let held = world.hub().memory.try_reserve(MAX_POOL_BYTES).unwrap();
     cli.deliver("message", &json!({"sid": session, "message": padding(4 * MIB)})).await;
     cli.socket.close();
     world.advance(FRAME_MEMORY_TIMEOUT_MS + MEMORY_RETRY_MS).await;
@@ -133,7 +133,7 @@ async fn a_change_of_a_large_value_that_waits_for_memory_does_not_block_other_la
         assert_eq!(set_metadata(&mut cli, session, 1, &metadata(bytes, json!({}))).await["result"], "success");
     }
     run_until_idle().await;
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let rename = world.start_and_run("PATCH", &format!("/api/sessions/{session}"), r#"{"name":"renamed"}"#).await;
     world.get(&format!("/api/sessions/{other}")).await.ok();
     drop(pool);
@@ -208,7 +208,7 @@ async fn a_large_value_is_not_read_while_the_memory_for_responses_is_used_up() {
     let small = world.create_session("/small").await;
     assert_eq!(set_metadata(&mut cli, &session, 1, &metadata(2 * MIB, json!({}))).await["result"], "success");
     run_until_idle().await;
-    let reserved = world.hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let reserved = world.hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let reads = world.db.read_count();
     for path in [format!("/api/sessions/{session}"), format!("/cli/sessions/{session}")] {
         let reply = world.start("GET", &path, "");

@@ -149,7 +149,7 @@ async fn a_merge_that_waits_for_memory_does_not_block_other_sessions() {
         merge_fixture(json!({}), json!({"new": padding(3 * MIB)})).await;
     let (other, mut other_cli) = world.active_session("/other").await;
     run_until_idle().await;
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     cli.send_keep_alive(&world, &new).await;
     run_until_idle().await;
     assert_eq!(other_cli.send_message(&other, "during the merge").await["ok"], true);

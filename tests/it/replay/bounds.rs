@@ -207,7 +207,7 @@ async fn no_event_is_logged_without_web_clients_and_logging_for_web_clients_need
 async fn missed_message_without_free_memory() -> (World, String, String, Vec<Reservation>) {
     let (world, web_query, received) = missed_message().await;
     let neighbour = world.neighbour();
-    let pool = std::iter::from_fn(|| neighbour.hub().reserve_memory(100_000).ok()).collect();
+    let pool = std::iter::from_fn(|| neighbour.hub().memory.try_reserve(100_000).ok()).collect();
     (world, web_query, received, pool)
 }
 

@@ -14,7 +14,7 @@ const LONG_METADATA: &str =
 /// the other namespace got the memory.
 fn take_memory_of_list(world: &World) -> bool {
     let hub = world.neighbour().hub();
-    [MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES].map(|bytes| hub.reserve_memory(bytes)).iter().all(Result::is_ok)
+    [MAX_POOL_BYTES, NAMESPACE_SHARE_BYTES].map(|bytes| hub.memory.try_reserve(bytes)).iter().all(Result::is_ok)
 }
 
 #[tokio::test(start_paused = true)]
@@ -45,7 +45,7 @@ async fn a_list_with_long_summaries_and_worktrees_is_small_and_its_bytes_are_cou
 async fn the_list_of_a_small_namespace_needs_only_the_share_of_the_namespace() {
     let world = World::new();
     add_sessions(&world, 0..1_000, "'{}'");
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let list = world.get("/api/sessions").await.ok();
     assert_eq!(ids(&list).len(), 1_000);
     drop(pool);
@@ -60,17 +60,17 @@ async fn an_upload_fits_the_share_of_a_namespace_whose_list_and_sessions_were_re
         world.get_session(&format!("s{number}")).await;
     }
     assert_eq!(ids(&world.get("/api/sessions").await.ok()).len(), 1_000);
-    let _pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
-    let _upload = world.hub().reserve_memory(UPLOAD_MEMORY_BYTES).unwrap();
+    let _pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let _upload = world.hub().memory.try_reserve(UPLOAD_MEMORY_BYTES).unwrap();
 }
 
 #[tokio::test(start_paused = true)]
 async fn without_free_memory_the_list_is_not_read_and_the_request_is_overloaded() {
     let world = World::new();
     add_sessions(&world, 0..5_000, LONG_METADATA);
-    let pool = world.neighbour().hub().reserve_memory(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
+    let pool = world.neighbour().hub().memory.try_reserve(MAX_POOL_BYTES + NAMESPACE_SHARE_BYTES).unwrap();
     let mut share = Vec::new();
-    share.extend(std::iter::from_fn(|| world.hub().reserve_memory(500_000).ok()));
+    share.extend(std::iter::from_fn(|| world.hub().memory.try_reserve(500_000).ok()));
     let refused = world.start("GET", "/api/sessions", "");
     world.advance_in_steps(11_000).await;
     let refused = refused.reply().await;

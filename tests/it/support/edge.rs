@@ -141,7 +141,9 @@ async fn perform(
         }
         Action::Sse(token) | Action::WebSocket(token) => {
             match events::parse_request(hub, &head.query, None, Format::Json).await {
-                Ok(_) if hub.is_revoked(&token.credential) => ErrorResponse::revoked(&token.credential).into_response(),
+                Ok(_) if hub.access.is_revoked(&token.credential) => {
+                    ErrorResponse::revoked(&token.credential).into_response()
+                }
                 Ok(_) => json_response(StatusCode::OK, Bytes::new()),
                 Err(error) => ErrorResponse::from(error).into_response(),
             }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::auth::answer_token::AnswerKey;
 use crate::hub::core::push::log::PushLog;
 use crate::hub::core::push::queue::Queue;
 use crate::hub::core::push::throttle::{RateLimiter, SendSlots};
@@ -27,13 +26,11 @@ const ASSUME_NO_SUBSCRIBERS_MS: u64 = 24 * 60 * 60 * 1000;
 
 #[derive(Debug, Default)]
 pub struct PushState {
-    /// The key of answer tokens, once it is loaded.
-    pub(in crate::hub) answer_key: Option<AnswerKey>,
-    pub(in crate::hub) subscribers: SubscriberCache,
     pub(in crate::hub) queue: Queue,
     pub(in crate::hub) slots: SendSlots,
     pub(in crate::hub) rate_limiter: RateLimiter,
     pub(in crate::hub) log: PushLog,
+    pub(in crate::hub) tokens: TokenCache,
 }
 
 impl PushState {
@@ -41,9 +38,7 @@ impl PushState {
     pub fn restore(entries: Vec<(String, String)>) -> Self {
         let mut push = Self::default();
         for (key, value) in entries {
-            if key == ASSUMED_EMPTY_KEY {
-                push.subscribers.assumed_empty_until = value.parse().unwrap_or_default();
-            } else if key == RATE_LIMITER_KEY {
+            if key == RATE_LIMITER_KEY {
                 push.rate_limiter = RateLimiter::decode(&value);
             } else if let Some(id) = key.strip_prefix(DELIVERIES) {
                 if let (Ok(id), Ok(delivery)) = (id.parse(), serde_json::from_str(&value)) {
@@ -87,10 +82,15 @@ pub struct SubscriberCache {
     /// How often the subscribers have changed, for [`insert_loaded`](Self::insert_loaded).
     pub(in crate::hub) generation: u64,
     pub(in crate::hub) keys: Option<VapidKeys>,
-    pub(in crate::hub) tokens: TokenCache,
 }
 
 impl SubscriberCache {
+    /// Restores the assumption that there are no subscribers from the entries under [`PUSH_KEY_PREFIX`].
+    pub fn restore(entries: &[(String, String)]) -> Self {
+        let until = entries.iter().find(|(key, _)| key == ASSUMED_EMPTY_KEY).and_then(|(_, until)| until.parse().ok());
+        Self { assumed_empty_until: until.unwrap_or_default(), ..Self::default() }
+    }
+
     /// Whether the namespace counts as one without subscribers, so that no query is needed.
     pub fn is_assumed_empty(&self, now: u64) -> bool {
         now < self.assumed_empty_until
