@@ -6,8 +6,7 @@ import { cpuSeconds } from './processes.mjs';
 
 /**
  * Returns the schedule of a measurement. A slice is the part of a turn that measures one server. All durations are in seconds:
- * - `seconds`: the duration of a slice; `warmUp`: the duration of the warm-up. A comparison has a longer one, because
- *   compiling hot code takes more CPU time than a difference of some percent.
+ * - `seconds`: the duration of a slice; `warmUp`: that of the warm-up, which compiles the hot code: longer in a comparison
  * - `turns`: the number of turns in a pass. A comparison of two builds has more and shorter slices, for the spread.
  * - `passes`: the number of passes, each with new processes. A comparison has several passes, because two processes of the same build
  *   differ by some percent.

@@ -106,7 +106,7 @@ function routeOf(url) {
  */
 export function begin(request) {
   const { method, url, headers } = request;
-  return { request, method, url, headers, startedAt: now(), id: nextId(), namespace: /** @type {string | undefined} */ (undefined) };
+  return { request, method, url, headers, startedAt: now(), namespace: /** @type {string | undefined} */ (undefined) };
 }
 
 /** Returns a unique id. A random number for each request would take more CPU time than the rest of the observation. */
@@ -129,42 +129,33 @@ function nextId() {
  * @returns {Response}
  */
 export function end(incoming, response, env, context) {
-  const { startedAt, id } = incoming;
   const { status } = response;
   const method = METHODS.indexOf(incoming.method);
   const route = routeOf(incoming.url);
-  const ms = now() - startedAt;
+  const ms = now() - incoming.startedAt;
   count(route, method, status, ms);
+  const id = nextId();
   const withId = addId(response, id);
   const isSignIn = status === 401 && route.pattern === '/api/auth';
   // A page may report for a subscription that has just ended. It then subscribes again.
   const isExpected = status < 400 || (status === 404 && route.pattern === '/api/visibility');
   const level = levelOf(status, !isExpected || ms > SLOW_MS, isSignIn, incoming.namespace !== undefined);
-  const isReported = (level !== undefined && isLogged(level)) || env.METRICS !== undefined;
-  if (!isReported) return withId;
-  const timing = response.headers.get('server-timing') ?? '';
-  // A client of a local hub can send any text as its address.
-  const client = isSignIn ? (incoming.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
-  const report = async () => {
-    const namespace = await hashOf(incoming.namespace);
-    const details = {
-      namespace,
-      method: nameOf(method),
-      route: route.pattern,
-      status,
-      client,
-      ms: { total: ms, ...partsOf(timing) },
-      requestId: id,
-    };
-    if (level !== undefined) logLine(level, isSignIn ? 'sign-in-refused' : 'request', `,${JSON.stringify(details).slice(1, -1)}`);
-    env.METRICS?.writeDataPoint({
-      indexes: [namespace ?? ''],
-      blobs: ['request', nameOf(method), route.pattern, String(status)],
-      doubles: [ms],
-    });
-  };
-  context.waitUntil(report());
+  if ((level !== undefined && isLogged(level)) || env.METRICS !== undefined) {
+    const timing = response.headers.get('server-timing') ?? '';
+    // A client of a local hub can send any text as its address.
+    const client = isSignIn ? (incoming.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
+    const details = { method: nameOf(method), route: route.pattern, status, client, ms: { total: ms, ...partsOf(timing) }, requestId: id };
+    context.waitUntil(report(level, isSignIn ? 'sign-in-refused' : 'request', incoming.namespace, details, env.METRICS));
+  }
   return withId;
+}
+
+/** Reports a request to the log, unless `level` is undefined, and to Analytics Engine. Not in `end`: a closure there would cost each request. */
+async function report(level, event, namespace, details, metrics) {
+  const hash = await hashOf(namespace);
+  if (level !== undefined) logLine(level, event, `,${JSON.stringify({ namespace: hash, ...details }).slice(1, -1)}`);
+  const { method, route, status, ms } = details;
+  metrics?.writeDataPoint({ indexes: [hash ?? ''], blobs: ['request', method, route, String(status)], doubles: [ms.total] });
 }
 
 /**
