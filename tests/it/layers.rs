@@ -35,8 +35,8 @@ const USES: &str = "
     hub::inbound      -> auth hub hub::core hub::core::error hub::core::peers hub::core::ports hub::sessions hub::turn limits log model wire
     hub::machines     -> hub hub::core hub::core::error hub::core::peers hub::core::ports hub::core::sessions hub::turn hub::write limits memory_budget model store wire
     hub::namespace    -> hub hub::core::error hub::core::namespace hub::core::ports model store
-    hub::push         -> auth hub hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn log metrics model push store
-    hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
+    hub::push         -> auth hub hub::core hub::core::error hub::core::ports hub::core::push hub::sessions hub::turn log metrics model push store
+    hub::sessions     -> hub hub::core hub::core::error hub::core::local_ids hub::core::namespace hub::core::peers hub::core::ports hub::core::sessions hub::machines hub::turn hub::write limits log memory_budget model store wire
     hub::status       -> hub hub::core::error log metrics model store
     hub::turn         -> hub hub::core hub::core::error hub::core::events hub::core::namespace hub::core::peers hub::core::ports hub::core::push limits metrics model push store wire
     hub::workspace    -> hub hub::core::error hub::core::peers hub::core::ports limits memory_budget model wire

@@ -98,7 +98,7 @@ impl Turn<'_> {
 
     /// Sends all web clients the used storage if its level has changed.
     pub fn announce_storage(&mut self) {
-        let Some((bytes, max_bytes)) = self.used_storage() else { return };
+        let Some((bytes, max_bytes)) = self.state.stored_bytes.usage(&self.hub.config.quotas) else { return };
         let level = StorageLevel::of(bytes, max_bytes);
         if self.state.stored_bytes.announced_level.replace(level) != Some(level) {
             let event = storage_changed((bytes, max_bytes));
@@ -108,18 +108,13 @@ impl Turn<'_> {
 
     /// Sends a web client the used storage. If the bytes are not counted yet, all web clients get the event after the count.
     pub fn announce_storage_to(&mut self, conn: ConnId, format: Format) {
-        let Some(storage) = self.used_storage() else {
+        let Some(storage) = self.state.stored_bytes.usage(&self.hub.config.quotas) else {
             self.state.stored_bytes.announced_level = None;
             return;
         };
         let last_published = self.state.events.last_published;
         let frame = self.state.events.ids.frame(format, last_published, &storage_changed(storage));
         self.send_to_web_clients(&[conn], &frame);
-    }
-
-    /// Returns the used bytes and the quota; `None` without a quota of storage, or if the bytes are not counted.
-    fn used_storage(&self) -> Option<(u64, u64)> {
-        self.state.stored_bytes.bytes.zip(self.hub.config.quotas.max_bytes)
     }
 
     /// Sends a notification as a toast to all visible web clients. Returns whether there are any.
@@ -130,7 +125,7 @@ impl Turn<'_> {
             ("sessionId", Some(Json::of(&notification.session_id))),
             ("url", Some(Json::of(&notification.url()))),
         ];
-        let details = self.notification_details(notification).members();
+        let details = self.state.notification_details(&self.hub.config, notification).members();
         let toast = encode("toast", Json::object_of_some(&[&members[..], &details].concat()));
         let now = self.hub.rt.now();
         self.broadcast(self.state.events.last_published, &toast, |subscription| subscription.counts_as_visible(now));

@@ -8,7 +8,7 @@ use crate::hub::core::effect::{Effect, VersionedUpdate};
 use crate::hub::core::error::{Error, Kind, check_field, check_size};
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::{BeforeImages, HubQueue};
-use crate::hub::core::sessions::evictions::{CurrentRead, Key};
+use crate::hub::core::sessions::evictions::Key;
 use crate::hub::core::state::{AckTiming, State};
 use crate::hub::turn::Turn;
 use crate::hub::write::commit::interrupted;
@@ -65,12 +65,15 @@ impl Hub {
                 let mut statements: Vec<Statement> = select_all.into_iter().chain(select_owner).collect();
                 let mut results = self.read_beside_log(self.db.batch(&mut statements)).await?.into_iter();
                 let mut next_rows = || results.next().unwrap_or_default();
-                let machines = if is_cached { Vec::new() } else { store::read_all(namespace, next_rows())? };
+                let mut machines = if is_cached { Vec::new() } else { store::read_all(namespace, next_rows())? };
                 let owner = read_owned("machines", next_rows())?;
                 let mut turn = self.turn();
                 let Some(read) = turn.cache.evictions.redeem(&ticket, Key::Namespace) else { continue };
                 if !is_cached {
-                    turn.insert_machines(read, machines);
+                    for Machine { id, active_at, .. } in machines.iter_mut().filter(|machine| machine.active) {
+                        (*active_at, _) = turn.restore_liveness(Owner::Machine(id.clone()), *active_at);
+                    }
+                    turn.cache.insert_loaded_machines(read, machines);
                 }
                 return Ok(owner);
             }
@@ -225,15 +228,6 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Inserts the machines that were read from the database, and starts the deadlines of those that are active.
-    fn insert_machines(&mut self, read: CurrentRead, mut machines: Vec<Machine>) {
-        for machine in machines.iter_mut().filter(|machine| machine.active) {
-            let owner = Owner::Machine(machine.id.clone());
-            (machine.active_at, _) = self.restore_liveness(owner, machine.active_at);
-        }
-        self.state.cache.insert_loaded_machines(read, machines);
-    }
-
     /// Adds a new machine without a lookup: the write of a foreign one fails. `None` if it has large values or replaces one: look it up.
     fn add_machine(&mut self, id: &str, fields: &[(VersionedField, Json)]) -> Option<Receiver<Result<(), Error>>> {
         let (hub, now) = (self.hub, self.hub.rt.now());

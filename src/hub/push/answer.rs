@@ -3,6 +3,7 @@
 use crate::auth::answer_token::{ANSWER_TOKEN_LIFETIME_MS, AnswerClaims, Refusal, fingerprint};
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::ANSWERED_REQUESTS;
 use crate::hub::sessions::load::state_if_pending;
 use crate::hub::sessions::permissions::PermissionAnswer;
@@ -30,13 +31,10 @@ impl Hub {
             if !is_subscribed {
                 return Err(Error::Unsubscribed);
             }
-            turn.check_unused(&claims, stored.as_ref())?;
-            turn.begin_answer(&claims.session, stored, &claims.request, &answer)?;
-            let recorded = self.record_answer(&claims);
-            if recorded.is_err() {
-                turn.in_flight.end_answer(&claims.session, &claims.request);
-            }
-            recorded
+            let used_at = self.rt.kv_get(&request_key(&claims)).and_then(|at| at.parse().ok());
+            turn.check_unused(&claims, stored.as_ref(), used_at)?;
+            turn.begin_answer(&self.config, &claims.session, stored, &claims.request, &answer)?;
+            self.record_answer(&claims).inspect_err(|_| turn.in_flight.end_answer(&claims.session, &claims.request))
         };
         self.with_field(&claims.session, state_if_pending, begin).await?;
         self.finish_answer(&claims.session, &claims.request, answer).await
@@ -60,15 +58,15 @@ impl Hub {
     }
 }
 
-impl Turn<'_> {
+impl State {
     /// Checks that the request is pending in `stored` with the content of the token, and was not answered since the token was issued.
-    fn check_unused(&self, claims: &AnswerClaims, stored: Option<&Json>) -> Result<(), Error> {
-        let used_at = self.hub.rt.kv_get(&request_key(claims)).and_then(|at| at.parse().ok());
-        if used_at.is_some_and(|at: u64| claims.issued_at <= at) {
+    /// `used_at`: when a token for the request was last used.
+    fn check_unused(&self, claims: &AnswerClaims, stored: Option<&Json>, used_at: Option<u64>) -> Result<(), Error> {
+        if used_at.is_some_and(|at| claims.issued_at <= at) {
             return Err(Error::AnswerTokenUsed);
         }
         // An agent may ask again under the id of a request that was answered on the page.
-        let completed = self.state.cache.require_entry(&claims.session)?.completed.as_ref();
+        let completed = self.cache.require_entry(&claims.session)?.completed.as_ref();
         let completed_at = completed.and_then(|completed| completed.completed_at(&claims.request));
         let pending = PendingCall::find(stored, &claims.request).ok_or(Error::NotFound(Kind::Request))?;
         let is_unchanged = fingerprint(&[pending.text]) == claims.content && pending.is_yes_or_no();

@@ -12,10 +12,10 @@ use crate::model::pending_request::PendingCall;
 use crate::model::session::Session;
 use crate::push::payload::{Call, Details, MAX_PAYLOAD_BYTES, Notification, NotificationKind};
 
-impl Turn<'_> {
+impl State {
     /// Returns the current details of a notification's session and request. Omits the arguments of a large request.
-    pub fn notification_details(&self, notification: &Notification) -> Details {
-        let Some(entry) = self.state.cache.entry(&notification.session_id) else { return Details::default() };
+    pub fn notification_details(&self, config: &Config, notification: &Notification) -> Details {
+        let Some(entry) = self.cache.entry(&notification.session_id) else { return Details::default() };
         let session = &entry.session;
         // The requests of a large agent state are excerpts.
         let request = notification.request_id.as_deref();
@@ -26,7 +26,7 @@ impl Turn<'_> {
         let call = tool.clone().zip(arguments).map(|(tool, arguments)| Call { tool, arguments: arguments.to_owned() });
         let details = Details {
             session: Some(session.title()),
-            agent: Some(self.hub.config.agent_label(session)),
+            agent: Some(config.agent_label(session)),
             request: call,
             tool,
             detail: request.as_ref().and_then(PendingCall::detail),
@@ -34,7 +34,9 @@ impl Turn<'_> {
         };
         details.shorten_texts()
     }
+}
 
+impl Turn<'_> {
     /// Queues a notification, or logs why it is dropped. Without push subscribers, it can only be a toast, which is not stored or logged.
     pub fn queue_notification(&mut self, notification: Notification) {
         let now = self.hub.rt.now();

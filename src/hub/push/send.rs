@@ -277,7 +277,7 @@ impl Sending<'_> {
     fn details_for(&self, subscription: &PushSubscription) -> Details {
         let Self { hub, notification, .. } = self;
         let turn = hub.turn();
-        let details = turn.notification_details(notification);
+        let details = turn.notification_details(&hub.config, notification);
         let state = turn.cache.entry(&notification.session_id).and_then(|entry| entry.session.agent_state.inline());
         let call = notification.request_id.as_deref().and_then(|id| Some((id, PendingCall::find(state, id)?)));
         let sent_at = hub.rt.now();

@@ -49,7 +49,7 @@ impl Turn<'_> {
         let is_archived = self.state.change_entry(id, Changes::default(), change)?;
         let version = self.queue_metadata_update(id, value, from)?;
         if is_archived {
-            self.delete_held(id)?;
+            self.state.delete_held(id)?;
         }
         Ok(version)
     }
@@ -66,7 +66,7 @@ impl Turn<'_> {
     /// Sets the agent state, as [`Turn::set_metadata`] sets the metadata. Writes and sends only new and changed completed requests.
     pub fn set_agent_state(&mut self, id: &str, parts: AgentState, from: Option<ConnId>) -> Result<u64, Error> {
         let (hub, now) = (self.hub, self.hub.rt.now());
-        let changed = self.add_completed_requests(id, parts.completed);
+        let changed = self.state.add_completed_requests(id, parts.completed, now);
         let joined = (!parts.without_completed.as_ref().is_some_and(is_large_state))
             .then(|| agent_state::join(parts.without_completed.as_ref(), as_entries(&changed)));
         let text = match joined.clone() {
@@ -100,33 +100,34 @@ impl Turn<'_> {
         self.start_request_retention(id)?;
         Ok(version)
     }
+}
 
+impl State {
     /// Returns copies of the received completed requests that are to be added: all, if those of the session are not loaded.
-    pub fn select_completed_requests(&mut self, id: &str, received: &ReceivedState<'_>) -> Vec<(String, Json)> {
-        let (now, mut unknown) = (self.hub.rt.now(), CompletedRequests::default());
-        let Some(CachedSession { session, completed, .. }) = self.state.cache.entry_mut_without_before_image(id) else {
-            return unknown.select(received_entries(received), None, now);
+    pub fn select_completed_requests(&mut self, id: &str, state: &ReceivedState<'_>, now: u64) -> Vec<(String, Json)> {
+        let mut unknown = CompletedRequests::default();
+        let Some(CachedSession { session, completed, .. }) = self.cache.entry_mut_without_before_image(id) else {
+            return unknown.select(received_entries(state), None, now);
         };
         let known = completed.as_mut().map_or(&mut unknown, Arc::make_mut);
-        known.select(received_entries(received), session.agent_state.json(), now)
+        known.select(received_entries(state), session.agent_state.json(), now)
     }
 
     /// Adds completed requests to the cache and queues their writes. Above the size limit, deletes the oldest completed requests of
     /// the session. Returns the added requests that are new or changed and were not deleted.
-    pub fn add_completed_requests(&mut self, session: &str, completed: Vec<(String, Json)>) -> Vec<(String, Json)> {
-        if completed.is_empty() {
-            return completed;
+    pub fn add_completed_requests(&mut self, session: &str, new: Vec<(String, Json)>, now: u64) -> Vec<(String, Json)> {
+        if new.is_empty() {
+            return new;
         }
-        let now = self.hub.rt.now();
         let completed_at = |value: &Json| agent_state::completed_at(value.text()).unwrap_or(now);
-        let State { cache, write_queue, .. } = &mut *self.state;
+        let Self { cache, write_queue, .. } = self;
         let entry = cache.entry_mut(session, write_queue.queued_images());
         let is_loaded = entry.as_ref().is_some_and(|entry| entry.completed.is_some());
         // If the completed requests are not loaded, the limit is enforced when they are.
         let mut unknown = CompletedRequests::default();
         let known = entry.and_then(|entry| entry.completed.as_mut()).map_or(&mut unknown, Arc::make_mut);
         let mut changed = Vec::new();
-        for (id, value) in completed {
+        for (id, value) in new {
             let value = agent_state::shorten(value.text(), MAX_COMPLETED_REQUEST_BYTES).unwrap_or(value);
             if known.insert_if_new(&id, completed_at(&value), &value) {
                 changed.push((id, value));

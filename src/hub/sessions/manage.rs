@@ -53,12 +53,16 @@ impl Hub {
             {
                 let mut turn = self.turn();
                 turn.ensure_write_queue_has_room(0)?;
-                let existing = turn.cache.entry_by_tag(&new.tag).map(|entry| entry.session.id.clone());
-                if existing.is_some() || turn.check_session_quotas()? {
-                    break match existing {
-                        Some(id) => turn.reopen_if_archived(id, &metadata)?,
-                        None => turn.create_session(new, metadata, &agent_state)?,
-                    };
+                if let Some(session) = turn.cache.entry_by_tag(&new.tag).map(|entry| &entry.session) {
+                    let id = session.id.clone();
+                    if session.metadata_fields().is_archived() {
+                        // The session opens again with the metadata of the CLI, but keeps its name.
+                        turn.set_metadata(&id, session.metadata_keeping_name(&metadata), None)?;
+                    }
+                    break id;
+                }
+                if turn.check_session_quotas(&self.config.quotas, self.rt.now())? {
+                    break turn.create_session(new, metadata, &agent_state)?;
                 }
             }
             self.count_stored_bytes().await?;
@@ -218,35 +222,26 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Reopens a session if it is archived: replaces its metadata with the CLI's, but keeps its name. Returns the id.
-    fn reopen_if_archived(&mut self, id: String, metadata: &Json) -> Result<String, Error> {
-        let session = &self.state.cache.require_entry(&id)?.session;
-        if session.metadata_fields().is_archived() {
-            self.set_metadata(&id, session.metadata_keeping_name(metadata), None)?;
-        }
-        Ok(id)
-    }
-
     fn create_session(
         &mut self,
         new: &NewSession,
         new_metadata: Json,
         agent_state: &ReceivedState<'_>,
     ) -> Result<String, Error> {
-        let namespace = self.hub.config.namespace.clone();
-        let mut session = Session::new(self.hub.ids.uuid(), namespace, new.tag.clone(), None, self.hub.rt.now());
+        let (hub, now) = (self.hub, self.hub.rt.now());
+        let mut session = Session::new(hub.ids.uuid(), hub.config.namespace.clone(), new.tag.clone(), None, now);
         let (id, new_state) = (session.id.clone(), agent_state.without_completed.clone());
         let write_queue = &mut self.state.write_queue;
-        session.request_times = agent_state::request_times(new_state.as_ref(), None, session.created_at);
+        session.request_times = agent_state::request_times(new_state.as_ref(), None, now);
         let (metadata, version) = (&mut session.metadata, session.metadata_version);
-        write_queue.set_value(&self.hub.ids, (&id, VersionedField::Metadata), version, metadata, Some(new_metadata));
+        write_queue.set_value(&hub.ids, (&id, VersionedField::Metadata), version, metadata, Some(new_metadata));
         let (state, version) = (&mut session.agent_state, session.agent_state_version);
-        write_queue.set_value(&self.hub.ids, (&id, VersionedField::AgentState), version, state, new_state);
+        write_queue.set_value(&hub.ids, (&id, VersionedField::AgentState), version, state, new_state);
         session.model_mode.clone_from(&new.model);
-        session.unseen_since = session.metadata_fields().is_failed().then_some(session.created_at);
+        session.unseen_since = session.metadata_fields().is_failed().then_some(now);
         self.state.add_session(session);
-        let completed = self.select_completed_requests(&id, agent_state);
-        self.add_completed_requests(&id, completed);
+        let completed = self.state.select_completed_requests(&id, agent_state, now);
+        self.state.add_completed_requests(&id, completed, now);
         self.start_request_retention(&id)?;
         self.state.evict_sessions();
         Ok(id)

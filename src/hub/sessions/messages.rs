@@ -7,10 +7,12 @@ use futures::future::BoxFuture;
 use crate::hub::Hub;
 use crate::hub::core::effect::{Effect, Reply};
 use crate::hub::core::error::{Error, Kind, check_field, check_size};
+use crate::hub::core::ids::Ids;
 use crate::hub::core::local_ids::Seen;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::sessions::evictions::UnknownLocalId;
+use crate::hub::core::state::State;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
@@ -167,6 +169,7 @@ impl Hub {
 
 impl Turn<'_> {
     fn try_append(&mut self, draft: &Draft) -> Result<Added, Blocked> {
+        let (hub, now) = (self.hub, self.hub.rt.now());
         let entry = self.state.cache.require_entry(&draft.session)?;
         let must_wait = draft.from.is_none() && !entry.session.active;
         if must_wait {
@@ -193,20 +196,19 @@ impl Turn<'_> {
                 Seen::Never => {}
             }
         }
-        if !self.check_message_quotas()? {
+        if !self.state.check_message_quotas(&hub.config.quotas, now)? {
             return Err(Blocked::StoredBytes);
         }
         self.state.ensure_write_queue_has_room(draft.content.text().len())?;
-        let added = if must_wait { Added::Held(self.hold(draft)?) } else { Added::Stored(self.queue_message(draft)?) };
-        if self.hub.config.quotas.max_messages_per_minute.is_some() {
-            self.state.message_rate.record(self.hub.rt.now());
+        let added = if must_wait { self.state.hold(draft, &hub.ids, now)? } else { self.queue_message(draft, now)? };
+        if hub.config.quotas.max_messages_per_minute.is_some() {
+            self.state.message_rate.record(now);
         }
         Ok(added)
     }
 
     /// Assigns the message its seq, and queues its write and its effects.
-    fn queue_message(&mut self, draft: &Draft) -> Result<MessageRef, Error> {
-        let now = self.hub.rt.now();
+    fn queue_message(&mut self, draft: &Draft, now: u64) -> Result<Added, Error> {
         let entry = self.state.session_mut(&draft.session)?;
         entry.session.seq += 1;
         (entry.session.updated_at, entry.session.last_message_at) = (now, Some(now));
@@ -247,49 +249,7 @@ impl Turn<'_> {
         if let Some(notification) = notification {
             self.state.write_queue.on_commit(Effect::Notify(notification));
         }
-        Ok(message_ref)
-    }
-
-    /// Holds the message of a draft. A draft without a local id gets one.
-    fn hold(&mut self, draft: &Draft) -> Result<HeldMessage, Error> {
-        check_size("message", &draft.content, MAX_HELD_MESSAGE_BYTES)?;
-        let (id, now) = (&draft.session, self.hub.rt.now());
-        let held = self.state.cache.require_entry(id)?.held.as_deref().unwrap_or_default();
-        if held.len() >= MAX_HELD_MESSAGES {
-            return Err(Error::TooManyHeldMessages);
-        }
-        let message = HeldMessage {
-            local_id: draft.local_id.clone().unwrap_or_else(|| self.hub.ids.uuid()),
-            created_at: held.last().map_or(now, |last| now.max(last.created_at + 1)),
-            content: draft.content.clone(),
-        };
-        self.change_held(id, |held| held.push(message.clone()))?;
-        self.state.write_queue.queue_held_message(id, message.clone());
-        // A person who writes to a session has seen it.
-        self.state.change_session(id, |session| session.unseen_since = None)?;
-        Ok(message)
-    }
-
-    /// Deletes all held messages of a session.
-    pub(super) fn delete_held(&mut self, id: &str) -> Result<(), Error> {
-        if self.state.cache.require_entry(id)?.session.held_messages_count > 0 {
-            self.change_held(id, Vec::clear)?;
-            self.state.write_queue.delete_held_messages(id);
-        }
-        Ok(())
-    }
-
-    /// Deletes a held message. Returns whether the session had it.
-    fn remove_held(&mut self, id: &str, local_id: &str) -> Result<bool, Blocked> {
-        let held = &self.state.cache.require_entry(id)?.held;
-        let held = held.as_ref().ok_or(Blocked::Related(RelatedRows::HeldMessages))?;
-        let exists = held.iter().any(|message| message.local_id == local_id);
-        if exists {
-            self.state.ensure_write_queue_has_room(0)?;
-            self.change_held(id, |held| held.retain(|message| message.local_id != local_id))?;
-            self.state.write_queue.delete_held_message(id, local_id);
-        }
-        Ok(exists)
+        Ok(Added::Stored(message_ref))
     }
 
     fn try_deliver(&mut self, id: &str) -> Result<(), Blocked> {
@@ -314,13 +274,57 @@ impl Turn<'_> {
         }
         self.state.ensure_write_queue_has_room(drafts.iter().map(|draft| draft.content.text().len()).sum())?;
         // Queued before the deletion, so that a client first receives the event of each message, which replaces the held message.
-        drafts.iter().try_for_each(|draft| self.queue_message(draft).map(drop))?;
-        Ok(self.delete_held(id)?)
+        drafts.iter().try_for_each(|draft| self.queue_message(draft, self.hub.rt.now()).map(drop))?;
+        Ok(self.state.delete_held(id)?)
+    }
+}
+
+impl State {
+    /// Holds the message of a draft. A draft without a local id gets one.
+    fn hold(&mut self, draft: &Draft, ids: &Ids, now: u64) -> Result<Added, Error> {
+        check_size("message", &draft.content, MAX_HELD_MESSAGE_BYTES)?;
+        let id = &draft.session;
+        let held = self.cache.require_entry(id)?.held.as_deref().unwrap_or_default();
+        if held.len() >= MAX_HELD_MESSAGES {
+            return Err(Error::TooManyHeldMessages);
+        }
+        let message = HeldMessage {
+            local_id: draft.local_id.clone().unwrap_or_else(|| ids.uuid()),
+            created_at: held.last().map_or(now, |last| now.max(last.created_at + 1)),
+            content: draft.content.clone(),
+        };
+        self.change_held(id, |held| held.push(message.clone()))?;
+        self.write_queue.queue_held_message(id, message.clone());
+        // A person who writes to a session has seen it.
+        self.change_session(id, |session| session.unseen_since = None)?;
+        Ok(Added::Held(message))
+    }
+
+    /// Deletes all held messages of a session.
+    pub(super) fn delete_held(&mut self, id: &str) -> Result<(), Error> {
+        if self.cache.require_entry(id)?.session.held_messages_count > 0 {
+            self.change_held(id, Vec::clear)?;
+            self.write_queue.delete_held_messages(id);
+        }
+        Ok(())
+    }
+
+    /// Deletes a held message. Returns whether the session had it.
+    fn remove_held(&mut self, id: &str, local_id: &str) -> Result<bool, Blocked> {
+        let held = &self.cache.require_entry(id)?.held;
+        let held = held.as_ref().ok_or(Blocked::Related(RelatedRows::HeldMessages))?;
+        let exists = held.iter().any(|message| message.local_id == local_id);
+        if exists {
+            self.ensure_write_queue_has_room(0)?;
+            self.change_held(id, |held| held.retain(|message| message.local_id != local_id))?;
+            self.write_queue.delete_held_message(id, local_id);
+        }
+        Ok(exists)
     }
 
     /// Changes the held messages of a session, which must be loaded unless `change` deletes all. Queues the event with their number.
     fn change_held(&mut self, id: &str, change: impl FnOnce(&mut Vec<HeldMessage>)) -> Result<(), Error> {
-        self.state.change_entry(id, Changes::default(), |entry, _| {
+        self.change_entry(id, Changes::default(), |entry, _| {
             let held = entry.held.get_or_insert_default();
             change(held);
             entry.session.held_messages_count = held.len();

@@ -5,7 +5,9 @@ use futures::TryFutureExt;
 use serde::Serialize;
 
 use crate::hub::Hub;
+use crate::hub::core::config::Config;
 use crate::hub::core::error::{Error, Kind};
+use crate::hub::core::state::State;
 use crate::hub::sessions::load::state_if_pending;
 use crate::hub::turn::Turn;
 use crate::model::agent_state::{self, AgentState, Answer, Decision, Status};
@@ -44,12 +46,12 @@ struct Params<'a> {
 impl Hub {
     /// Answers a pending permission request of an active session.
     pub async fn answer_permission(&self, id: &str, request: &str, answer: PermissionAnswer) -> Result<(), Error> {
-        let begin = |turn: &mut Turn<'_>, stored: Option<Json>| turn.begin_answer(id, stored, request, &answer);
+        let begin = |turn: &mut Turn<'_>, stored| turn.begin_answer(&self.config, id, stored, request, &answer);
         self.with_field(id, state_if_pending, begin).await?;
         self.finish_answer(id, request, answer).await
     }
 
-    /// Calls the CLI and stores the answer, after [`Turn::begin_answer`].
+    /// Calls the CLI and stores the answer, after [`State::begin_answer`].
     pub(in crate::hub) async fn finish_answer(
         &self,
         id: &str,
@@ -70,35 +72,38 @@ impl Hub {
     }
 }
 
-impl Turn<'_> {
+impl State {
     /// Reserves a pending request for this answer. `stored` is the agent state, if it has pending requests.
     pub fn begin_answer(
         &mut self,
+        config: &Config,
         id: &str,
         stored: Option<Json>,
         request: &str,
         answer: &PermissionAnswer,
     ) -> Result<(), Error> {
-        let session = &self.state.cache.require_entry(id)?.session;
-        answer.mode.iter().try_for_each(|mode| self.hub.config.check_permission_mode(session, mode))?;
+        let session = &self.cache.require_entry(id)?.session;
+        answer.mode.iter().try_for_each(|mode| config.check_permission_mode(session, mode))?;
         let chooses_never_asking = |answers| agent_state::chooses_never_asking(stored.as_ref(), request, answers);
-        if self.hub.config.forbidden_modes.forbids_approving_everything()
+        if config.forbidden_modes.forbids_approving_everything()
             && answer.answers.as_ref().is_some_and(chooses_never_asking)
         {
             return Err(Error::ModeForbidden("answers"));
         }
         // Storing the answer writes the whole agent state.
-        self.state.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
+        self.ensure_write_queue_has_room(stored.as_ref().map_or(0, |stored| stored.text().len()))?;
         if !session.active {
-            return Err(self.state.inactive_error(id, Error::CliAway));
+            return Err(self.inactive_error(id, Error::CliAway));
         }
         let is_pending = agent_state::pending_map(stored.as_ref()).get(request).is_some();
-        if !is_pending || !self.state.in_flight.begin_answer(id, request) {
+        if !is_pending || !self.in_flight.begin_answer(id, request) {
             return Err(Error::NotFound(Kind::Request));
         }
         Ok(())
     }
+}
 
+impl Turn<'_> {
     /// Moves an answered request of the agent state `stored` to the completed requests, unless the CLI moved it during the call.
     fn complete_request(
         &mut self,

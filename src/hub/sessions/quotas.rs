@@ -2,7 +2,8 @@
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
-use crate::hub::turn::Turn;
+use crate::hub::core::namespace::quotas::Quotas;
+use crate::hub::core::state::State;
 use crate::store::counts;
 
 /// How many sessions a namespace may have above its quota while sessions are being resumed.
@@ -82,31 +83,31 @@ impl Hub {
     }
 }
 
-impl Turn<'_> {
+impl State {
     /// Refuses a new message beyond a quota. Returns `false` if the stored bytes must be counted first.
-    pub(super) fn check_message_quotas(&mut self) -> Result<bool, Error> {
-        if let Some(max) = self.hub.config.quotas.max_messages_per_minute {
-            let wait_ms = self.state.message_rate.wait_ms(self.hub.rt.now(), max);
+    pub(super) fn check_message_quotas(&mut self, quotas: &Quotas, now: u64) -> Result<bool, Error> {
+        if let Some(max) = quotas.max_messages_per_minute {
+            let wait_ms = self.message_rate.wait_ms(now, max);
             if wait_ms > 0 {
                 return Err(Error::TooManyMessages { wait_ms });
             }
         }
-        self.check_storage()
+        self.check_storage(quotas)
     }
 
     /// Refuses a new session beyond a quota, but not in place of one that is being resumed. `false` if the bytes must be counted first.
-    pub(super) fn check_session_quotas(&self) -> Result<bool, Error> {
-        let max = self.hub.config.quotas.max_sessions();
-        let resumes = self.state.in_flight.count_resumes(self.hub.rt.now()).min(MAX_SESSIONS_ABOVE_QUOTA);
-        if self.state.cache.tags().is_some_and(|tags| tags.session_count >= max + resumes) {
+    pub(super) fn check_session_quotas(&self, quotas: &Quotas, now: u64) -> Result<bool, Error> {
+        let max = quotas.max_sessions();
+        let resumes = self.in_flight.count_resumes(now).min(MAX_SESSIONS_ABOVE_QUOTA);
+        if self.cache.tags().is_some_and(|tags| tags.session_count >= max + resumes) {
             return Err(Error::TooManySessions(max));
         }
-        if resumes > 0 { Ok(true) } else { self.check_storage() }
+        if resumes > 0 { Ok(true) } else { self.check_storage(quotas) }
     }
 
-    fn check_storage(&self) -> Result<bool, Error> {
-        let Some(max) = self.hub.config.quotas.max_bytes else { return Ok(true) };
-        match self.state.stored_bytes.bytes {
+    fn check_storage(&self, quotas: &Quotas) -> Result<bool, Error> {
+        let Some(max) = quotas.max_bytes else { return Ok(true) };
+        match self.stored_bytes.bytes {
             Some(bytes) if bytes >= max => Err(Error::StorageFull),
             stored => Ok(stored.is_some()),
         }

@@ -56,7 +56,7 @@ impl Hub {
         };
         self.load_completed(id).await?;
         self.update_field(update, value.text().len(), |turn| {
-            let completed = turn.select_completed_requests(id, &received);
+            let completed = turn.select_completed_requests(id, &received, self.rt.now());
             let new = AgentState { without_completed: received.without_completed.clone(), completed };
             Ok((turn.set_agent_state(id, new, Some(update.from))?, text))
         })

@@ -102,6 +102,11 @@ pub struct StoredBytes {
 }
 
 impl StoredBytes {
+    /// Returns the used bytes and the quota; `None` without a quota of storage, or if the bytes are not counted.
+    pub fn usage(&self, quotas: &Quotas) -> Option<(u64, u64)> {
+        self.bytes.zip(quotas.max_bytes)
+    }
+
     /// Returns the argument for [`set_counted`](Self::set_counted). Call this before the writes are flushed for the count.
     pub fn start_of_count(&self) -> (u64, u64) {
         (self.added, self.forgets)
