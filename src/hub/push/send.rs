@@ -17,7 +17,6 @@ use crate::hub::core::push::state::{COOLDOWNS, DELIVERIES, PushState, RATE_LIMIT
 use crate::hub::core::push::throttle::MAX_PUSHES_PER_MINUTE;
 use crate::hub::push::answer::fingerprint_of;
 use crate::hub::push::notify::notification_for;
-use crate::hub::turn::Turn;
 use crate::log::{Level, LogLine};
 use crate::metrics::Counter;
 use crate::model::agent_state;
@@ -28,6 +27,12 @@ use crate::push::payload::{Details, MAX_PAYLOAD_BYTES, MAX_SHORT_PAYLOAD_BYTES, 
 use crate::push::request::{self, Keys, PushMessage};
 use crate::push::vapid::VapidKeys;
 use crate::store::push::PushSubscription;
+
+/// One round of the delivery that has this id in the queue.
+struct Round<'a> {
+    hub: &'a Hub,
+    id: u64,
+}
 
 /// A notification that is sent, the key that signs requests to push services, and the key that signs answer tokens.
 struct Sending<'a> {
@@ -45,65 +50,66 @@ impl Hub {
 
     /// Starts the deliveries that are due, each in a task of its own.
     pub(in crate::hub) fn start_due_deliveries(&self, now: u64) {
-        let due = {
-            let mut turn = self.turn();
-            for session in turn.push.queue.remove_expired_cooldowns(now) {
-                self.rt.kv_delete(&format!("{COOLDOWNS}{session}"));
-            }
-            turn.push.queue.start_due(now)
-        };
+        let mut turn = self.turn();
+        for session in turn.push.queue.remove_expired_cooldowns(now) {
+            self.rt.kv_delete(&format!("{COOLDOWNS}{session}"));
+        }
+        let due = turn.push.queue.start_due(now);
+        drop(turn);
         for (id, delivery) in due {
-            self.spawn(|hub| async move { hub.run_round(id, delivery).await });
+            self.spawn(|hub| async move { Round { hub: &hub, id }.run(delivery).await });
         }
     }
+}
 
-    /// Runs one round of a delivery: sends the notification to every target that is due.
-    async fn run_round(&self, id: u64, mut delivery: Delivery) {
-        let Ok(unneeded) = self.update_notification(&mut delivery).await else { return self.retry_round(id, delivery) };
+impl Round<'_> {
+    /// Sends the notification to every target that is due.
+    async fn run(&self, mut delivery: Delivery) {
+        let Self { hub, id } = *self;
+        let Ok(unneeded) = self.update_notification(&mut delivery).await else { return self.retry(delivery) };
         if let Some(outcome) = unneeded {
             // All remaining targets are held back: a toast has shown the notification, so the delivery has an outcome of its own.
             let outcome = if delivery.is_held_back() { delivery.outcome() } else { outcome };
-            return self.turn().finish(id, delivery, outcome);
+            return self.finish(delivery, outcome);
         }
-        let Ok(subscribers) = self.subscriptions.load().await else { return self.retry_round(id, delivery) };
+        let Ok(subscribers) = hub.subscriptions.load().await else { return self.retry(delivery) };
         let is_first_round = delivery.targets.is_empty();
         let kind = delivery.notification.kind;
         let wants_notification =
             |subscriber: &&Subscriber| kind == NotificationKind::Permission || !subscriber.subscription.requests_only;
         if is_first_round && !subscribers.iter().any(|subscriber| wants_notification(&subscriber)) {
-            let is_toast = self.turn().send_toast(&delivery.notification);
+            let is_toast = hub.turn().send_toast(&delivery.notification);
             let outcome = if is_toast { DeliveryOutcome::Toast } else { DeliveryOutcome::NoSubscribers };
-            return self.turn().finish(id, delivery, outcome);
+            return self.finish(delivery, outcome);
         }
-        let now = self.rt.now();
+        let now = hub.rt.now();
         if is_first_round {
             delivery.set_targets(subscribers.iter().filter(wants_notification).map(|subscriber| subscriber.id), now);
         }
         delivery.remove_unsubscribed(|target| find_subscriber(&subscribers, target).is_some());
         self.hold_back(&mut delivery, &subscribers, is_first_round, now);
         // The keys are loaded after the toast is sent, because a toast needs no keys.
-        let Ok(vapid) = self.subscriptions.load_vapid_keys().await else { return self.retry_round(id, delivery) };
+        let Ok(vapid) = hub.subscriptions.load_vapid_keys().await else { return self.retry(delivery) };
         // If this key cannot be loaded, the notification is sent without the means to answer it.
         let answers = match kind {
-            NotificationKind::Permission => self.access.load_answer_key().await.ok(),
+            NotificationKind::Permission => hub.access.load_answer_key().await.ok(),
             NotificationKind::Ready => None,
         };
         delivery.failed_rounds = 0;
         // Fails if a newer notification has replaced this one.
-        if !self.turn().push.queue.begin_attempts(id, &delivery.targets) {
-            return self.turn().push.log.put_as_replaced(&*self.rt, id, delivery);
+        if !hub.turn().push.queue.begin_attempts(id, &delivery.targets) {
+            return hub.turn().push.log.put_as_replaced(&*hub.rt, id, delivery);
         }
         let due = delivery.take_due_targets(now);
-        let sending = Sending { hub: self, notification: &delivery.notification, vapid, answers };
+        let sending = Sending { hub, notification: &delivery.notification, vapid, answers };
         let attempts = due.into_iter().filter_map(|target| {
             let subscriber = find_subscriber(&subscribers, target.id)?;
             Some(sending.send_throttled(target, &subscriber.service))
         });
         let results = join_all(attempts).await;
-        let now = self.rt.now();
+        let now = hub.rt.now();
         if !results.is_empty() {
-            let rate_limiter = self.turn().push.rate_limiter.encode();
-            self.rt.kv_put(RATE_LIMITER_KEY, &rate_limiter);
+            hub.rt.kv_put(RATE_LIMITER_KEY, &hub.turn().push.rate_limiter.encode());
         }
         let mut gone = Vec::new();
         for (target, result, failure) in results {
@@ -114,19 +120,18 @@ impl Hub {
         }
         if !gone.is_empty() {
             // If the deletion fails, the next notification gets the same responses, and repeats the deletion.
-            let _ = self.subscriptions.delete(&gone).await;
+            let _ = hub.subscriptions.delete(&gone).await;
         }
-        let is_held_back = delivery.is_held_back();
-        let outcome =
-            if is_held_back || delivery.targets.is_empty() { delivery.outcome() } else { DeliveryOutcome::Sending };
+        let (is_complete, is_held_back) = (delivery.targets.is_empty(), delivery.is_held_back());
+        let outcome = if is_complete || is_held_back { delivery.outcome() } else { DeliveryOutcome::Sending };
         // If too many notifications are held back, this one ends with its toast, so that the queue has room for others.
-        let is_final = delivery.targets.is_empty() || is_held_back && !self.turn().push.queue.can_hold();
-        if is_final { self.turn().finish(id, delivery, outcome) } else { self.turn().put_back(id, delivery, outcome) }
+        let is_final = is_complete || is_held_back && !hub.turn().push.queue.can_hold();
+        if is_final { self.finish(delivery, outcome) } else { self.put_back(delivery, outcome) }
     }
 
     /// Holds back the pushes to devices in use, which get a toast instead, in the first round with other visible web clients.
     fn hold_back(&self, delivery: &mut Delivery, subscribers: &[Subscriber], is_first_round: bool, now: u64) {
-        let mut turn = self.turn();
+        let mut turn = self.hub.turn();
         let is_in_use = |target, since| {
             let device = find_subscriber(subscribers, target).and_then(|known| known.subscription.device.as_deref());
             turn.connections.has_visible_client(device, since, now)
@@ -139,11 +144,11 @@ impl Hub {
     /// Replaces a notification of several permission requests by a notification of the requests that are still pending. Returns the
     /// outcome of the delivery if the notification is no longer needed. Fails if the database is unavailable.
     async fn update_notification(&self, delivery: &mut Delivery) -> Result<Option<DeliveryOutcome>, Error> {
-        match self.load_session(&delivery.notification.session_id).await {
+        match self.hub.load_session(&delivery.notification.session_id).await {
             Err(Error::NotFound(Kind::Session) | Error::Forbidden(_)) => return Ok(Some(DeliveryOutcome::SessionGone)),
             loaded => loaded?,
         }
-        let turn = self.turn();
+        let turn = self.hub.turn();
         let notification = &delivery.notification;
         let session = turn.cache.entry(&notification.session_id).map(|entry| &entry.session);
         if session.is_some_and(|session| session.settings.muted) {
@@ -164,11 +169,31 @@ impl Hub {
     }
 
     /// Schedules another round after the database was unavailable, or ends the delivery after several failed rounds.
-    fn retry_round(&self, id: u64, mut delivery: Delivery) {
-        match delivery.retry_round(self.rt.now()) {
-            true => self.turn().put_back(id, delivery, DeliveryOutcome::Waiting),
-            false => self.turn().finish(id, delivery, DeliveryOutcome::Unavailable),
+    fn retry(&self, mut delivery: Delivery) {
+        match delivery.retry_round(self.hub.rt.now()) {
+            true => self.put_back(delivery, DeliveryOutcome::Waiting),
+            false => self.finish(delivery, DeliveryOutcome::Unavailable),
         }
+    }
+
+    /// Returns the delivery to the queue until its next round.
+    fn put_back(&self, delivery: Delivery, outcome: DeliveryOutcome) {
+        let mut turn = self.hub.turn();
+        let PushState { queue, log, .. } = &mut turn.push;
+        if let Some(replaced) = queue.put_back(self.id, delivery) {
+            log.put_as_replaced(&*self.hub.rt, self.id, replaced);
+        } else if let Some(delivery) = queue.get(self.id) {
+            self.hub.rt.kv_put(&format!("{DELIVERIES}{}", self.id), &delivery.encode());
+            log.put(&*self.hub.rt, self.id, delivery, outcome);
+        }
+        turn.request_alarm(turn.push.queue.next_deadline());
+    }
+
+    fn finish(&self, delivery: Delivery, outcome: DeliveryOutcome) {
+        let PushState { queue, log, .. } = &mut self.hub.turn().push;
+        queue.remove(self.id);
+        self.hub.rt.kv_delete(&format!("{DELIVERIES}{}", self.id));
+        log.put(&*self.hub.rt, self.id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
 }
 
@@ -296,26 +321,5 @@ impl Sending<'_> {
         let answer_token = call.filter(|(_, call)| call.is_yes_or_no()).and_then(issue);
         let namespace = Some(hub.config.namespace.as_str().to_owned());
         Details { answer_token, sent_at: Some(sent_at), namespace, ..details }
-    }
-}
-
-impl Turn<'_> {
-    /// Returns a delivery to the queue until its next round.
-    fn put_back(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
-        let PushState { queue, log, .. } = &mut self.state.push;
-        if let Some(replaced) = queue.put_back(id, delivery) {
-            log.put_as_replaced(&*self.hub.rt, id, replaced);
-        } else if let Some(delivery) = queue.get(id) {
-            self.hub.rt.kv_put(&format!("{DELIVERIES}{id}"), &delivery.encode());
-            log.put(&*self.hub.rt, id, delivery, outcome);
-        }
-        let next = self.state.push.queue.next_deadline();
-        self.request_alarm(next);
-    }
-
-    fn finish(&mut self, id: u64, delivery: Delivery, outcome: DeliveryOutcome) {
-        self.state.push.queue.remove(id);
-        self.hub.rt.kv_delete(&format!("{DELIVERIES}{id}"));
-        self.state.push.log.put(&*self.hub.rt, id, &Delivery { targets: Vec::new(), ..delivery }, outcome);
     }
 }

@@ -12,7 +12,6 @@ use crate::hub::core::state::State;
 use crate::hub::core::storage_keys::deadline_key;
 use crate::hub::sessions::changes::Changes;
 use crate::hub::sessions::load::{self, RelatedRows};
-use crate::hub::turn::Turn;
 use crate::hub::write::large::incomplete_value;
 use crate::log::{Level, LogLine};
 use crate::memory_budget::Reservation;
@@ -24,6 +23,13 @@ use crate::model::session::Session;
 use crate::store::values::{self, LargeValue};
 use crate::store::{DbError, Found, Statement, execute, removals, sessions as store};
 
+/// A merge of the session with the id `old` into the session with the id `new`.
+struct Merge<'a> {
+    hub: &'a Hub,
+    old: &'a str,
+    new: &'a str,
+}
+
 impl Hub {
     /// Merges the session `old` into `new`, unless `new` is [too large](removals::load_chunk_ends). Cancels the pending requests of
     /// `old`, because the CLI that serves `new` does not know them.
@@ -34,40 +40,40 @@ impl Hub {
             canceled => canceled?,
         }
         self.load_session(new).await?;
-        let bytes = {
-            let turn = self.turn();
-            let large = turn.cache.entry(new).and_then(|entry| entry.session.metadata.large());
-            large.map_or(0, |large| large.bytes)
-        };
+        let large = self.turn().cache.entry(new).and_then(|entry| entry.session.metadata.large().cloned());
         // Memory for large metadata. Reserved before the merge locks the write queue: a task that frees memory may wait for the write
         // queue, so waiting for memory under the lock could deadlock.
-        let memory = self.memory.reserve(bytes).await?;
+        let memory = self.memory.reserve(large.map_or(0, |large| large.bytes)).await?;
         [old, new].iter().for_each(|id| self.turn().in_flight.lock(id));
-        let merged = self.merge_locked(old, new, memory).await;
+        let merged = Merge { hub: self, old, new }.run(memory).await;
         [old, new].iter().for_each(|id| self.turn().in_flight.unlock(id));
         self.start_commit();
         self.start_delivery(new);
         merged
     }
+}
 
-    async fn merge_locked(&self, old: &str, new: &str, mut memory: Reservation) -> Result<(), Error> {
+impl Merge<'_> {
+    /// Merges the sessions while both are locked. `memory` is for large metadata of the new session.
+    async fn run(&self, mut memory: Reservation) -> Result<(), Error> {
+        let Self { hub, old, new } = *self;
         loop {
-            match self.load_session_during_merge(old, RelatedRows::None).await {
+            match hub.load_session_during_merge(old, RelatedRows::None).await {
                 // A deleted session needs no merge.
                 Err(Error::NotFound(_)) => return Ok(()),
                 loaded => loaded?,
             }
-            self.load_session_during_merge(new, RelatedRows::None).await?;
+            hub.load_session_during_merge(new, RelatedRows::None).await?;
             self.lock_write_queue().await;
-            let session = |id| self.turn().cache.entry(id).map(|entry| entry.session.clone());
+            let session = |id| hub.turn().cache.entry(id).map(|entry| entry.session.clone());
             if let Some((old, new)) = session(old).zip(session(new)) {
-                let merged = self.write_merge(&old, new, &mut memory).await;
-                self.turn().write_queue.unlock();
+                let merged = self.write(&old, new, &mut memory).await;
+                hub.turn().write_queue.unlock();
                 return merged;
             }
             // The flush before the lock failed, and the cache was cleared.
-            self.turn().write_queue.unlock();
-            self.start_commit();
+            hub.turn().write_queue.unlock();
+            hub.start_commit();
         }
     }
 
@@ -75,10 +81,10 @@ impl Hub {
     async fn lock_write_queue(&self) {
         loop {
             let locked = {
-                let State { write_queue, cache, .. } = &mut *self.turn();
-                write_queue.lock(&self.config.namespace, cache)
+                let State { write_queue, cache, .. } = &mut *self.hub.turn();
+                write_queue.lock(&self.hub.config.namespace, cache)
             };
-            self.start_commit();
+            self.hub.start_commit();
             match locked {
                 Some(locked) => {
                     if locked.await.is_ok() {
@@ -86,54 +92,54 @@ impl Hub {
                     }
                 }
                 // Another merge holds the lock. The result of the flush does not matter here.
-                None => drop(self.flush().await),
+                None => drop(self.hub.flush().await),
             }
         }
     }
 
-    async fn write_merge(&self, old: &Session, new: Session, memory: &mut Reservation) -> Result<(), Error> {
-        let namespace = &self.config.namespace;
-        let new_id = new.id.clone();
-        let Some(chunk_ends) = removals::load_chunk_ends(&self.db, namespace, &new_id).await? else {
-            let line = LogLine::new(Level::Warn, "merge-refused").text("session", &old.id).text("newSession", &new_id);
-            self.telemetry.log(line.text("reason", "the new session has more than 300,000 messages or 600 MB"));
+    async fn write(&self, old: &Session, new: Session, memory: &mut Reservation) -> Result<(), Error> {
+        let Self { hub, old: old_id, new: new_id } = *self;
+        let namespace = &hub.config.namespace;
+        let Some(chunk_ends) = removals::load_chunk_ends(&hub.db, namespace, new_id).await? else {
+            let line = LogLine::new(Level::Warn, "merge-refused").text("session", old_id).text("newSession", new_id);
+            hub.telemetry.log(line.text("reason", "the new session has more than 300,000 messages or 600 MB"));
             return Ok(());
         };
         let metadata = match new.metadata.large() {
             Some(large) => {
                 // The metadata may have changed before the session was locked.
                 if large.bytes > memory.bytes() {
-                    *memory = self.memory.try_reserve(large.bytes)?;
+                    *memory = hub.memory.try_reserve(large.bytes)?;
                 }
-                Some(self.large_values.read(&new_id, large).await?.ok_or_else(incomplete_value)?)
+                Some(hub.large_values.read(new_id, large).await?.ok_or_else(incomplete_value)?)
             }
             None => new.metadata.json().cloned(),
         };
         let metadata = merge_metadata(old, metadata.as_ref());
-        let (new, large) = with_old_fields(&self.ids, self.rt.now(), old, new, metadata.clone());
+        let (new, large) = with_old_fields(&hub.ids, hub.rt.now(), old, new, &metadata);
         for statements in values::write_parts(namespace, large.as_slice()) {
-            execute(&self.db, statements).await?;
+            execute(&hub.db, statements).await?;
         }
-        let mut batch = removals::merge(namespace, &old.id, &new, &chunk_ends);
+        let mut batch = removals::merge(namespace, old_id, &new, &chunk_ends);
         // Events before the merge contain outdated seqs, so clients must not resume from them.
         let event_numbers = self.log_gap(&mut batch).await?;
-        let committed = execute(&self.db, batch).await;
+        let committed = execute(&hub.db, batch).await;
         let may_have_committed = committed.as_ref().err().is_none_or(DbError::is_outcome_unknown);
-        let ticket = self.turn().cache.evictions.take_ticket();
+        let ticket = hub.turn().cache.evictions.take_ticket();
         let merged = match committed {
-            Ok(()) => store::load_by_id(&self.db, namespace, &new_id).await,
+            Ok(()) => store::load_by_id(&hub.db, namespace, new_id).await,
             Err(error) => Err(error),
         };
         match merged {
-            Ok(Found::InNamespace(merged)) => self.turn().apply_merge(&ticket, old, merged, metadata, event_numbers),
+            Ok(Found::InNamespace(merged)) => self.apply(&ticket, merged, metadata, event_numbers),
             Ok(_) => Err(Error::NotFound(Kind::Session)),
             Err(error) => {
-                self.turn().discard_uncommitted(Vec::new(), &Error::from(error.clone()));
+                hub.turn().discard_uncommitted(Vec::new(), &Error::from(error.clone()));
                 if may_have_committed {
-                    let clis = [&old.id, &new_id].map(|id| self.turn().connections.clis_of_session(id).to_vec());
-                    self.turn().disconnect_to_resync(clis.into_iter().flatten());
+                    let clis = [old_id, new_id].map(|id| hub.turn().connections.clis_of_session(id).to_vec());
+                    hub.turn().disconnect_to_resync(clis.into_iter().flatten());
                 }
-                self.turn().withdraw_failed_events(&DbError::Retryable(error.to_string()));
+                hub.turn().withdraw_failed_events(&DbError::Retryable(error.to_string()));
                 Err(error.into())
             }
         }
@@ -141,49 +147,41 @@ impl Hub {
 
     /// Adds a gap to the event log in a batch. Returns the number for an event of the batch, and the last number of the gap.
     async fn log_gap(&self, batch: &mut Vec<Statement>) -> Result<(u64, u64), DbError> {
-        self.publish_missed_events().await?;
-        let events = &mut self.turn().events;
-        let numbers = events.reserve_for_batch(2, self.rt.now());
-        let rows = events.encode_gap(numbers.end - 1);
-        events.append_rows(&self.config.namespace, rows, batch);
+        self.hub.publish_missed_events().await?;
+        let events = &mut self.hub.turn().events;
+        let numbers = events.reserve_for_batch(2, self.hub.rt.now());
+        events.append_rows(&self.hub.config.namespace, events.encode_gap(numbers.end - 1), batch);
         Ok((numbers.start, numbers.end - 1))
     }
-}
 
-impl Turn<'_> {
-    /// Replaces both sessions in the cache by `merged`, and publishes the merge. `removal` and `gap` are the numbers of the events.
-    fn apply_merge(
-        &mut self,
-        ticket: &ReadTicket,
-        old: &Session,
-        merged: Session,
-        metadata: Json,
-        (removal, gap): (u64, u64),
-    ) -> Result<(), Error> {
-        let new = merged.id.clone();
-        let read = self.state.cache.evictions.redeem(ticket, Key::Id(&new));
-        let State { cache, write_queue, .. } = &mut *self.state;
+    /// Replaces both sessions in the cache by `merged`, and publishes the merge. `numbers` are those of the removal and of the gap.
+    fn apply(&self, ticket: &ReadTicket, merged: Session, metadata: Json, numbers: (u64, u64)) -> Result<(), Error> {
+        let Self { hub, old, new } = *self;
+        let (removal, gap) = numbers;
+        let mut turn = hub.turn();
+        let read = turn.cache.evictions.redeem(ticket, Key::Id(new));
+        let State { cache, write_queue, .. } = &mut *turn;
         // Deletes the large values of the old session, whose row is gone.
-        write_queue.delete_session(&old.id);
-        write_queue.delete_replaced_values(&new);
-        write_queue.trim_completed_requests(&new);
-        cache.remove(&old.id, write_queue.queued_images());
-        for id in [&old.id, &new] {
+        write_queue.delete_session(old);
+        write_queue.delete_replaced_values(new);
+        write_queue.trim_completed_requests(new);
+        cache.remove(old, write_queue.queued_images());
+        for id in [old, new] {
             cache.evict_stale(id, write_queue.queued_images());
         }
-        let owner = Owner::Session(old.id.clone());
-        self.state.liveness.stop(&owner);
-        self.hub.rt.kv_delete(&deadline_key(&owner));
-        self.publish(Some(removal), || Event::session_removed(&old.id));
-        self.state.events.on_cleared(gap);
+        let owner = Owner::Session(old.to_owned());
+        turn.liveness.stop(&owner);
+        hub.rt.kv_delete(&deadline_key(&owner));
+        turn.publish(Some(removal), || Event::session_removed(old));
+        turn.events.on_cleared(gap);
         // Web clients of the new session have messages with outdated seqs.
-        self.send_gap_notice(gap, Some(&new));
+        turn.send_gap_notice(gap, Some(new));
         if let Some(read) = read {
-            self.insert_loaded(&read, merged);
+            turn.insert_loaded(&read, merged);
         }
-        if self.state.cache.entry(&new).is_some() {
-            self.state.publish_session(&new, |session| Changes::merged(session))?;
-            self.queue_metadata_update(&new, metadata, None)?;
+        if turn.cache.entry(new).is_some() {
+            turn.publish_session(new, |session| Changes::merged(session))?;
+            turn.queue_metadata_update(new, metadata, None)?;
         }
         Ok(())
     }
@@ -198,11 +196,9 @@ fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
             new.set(name, value);
         }
     }
-    let written_at = |summary: Option<&RawValue>| -> Option<u64> {
-        parse_whole(JsonObject::parse(summary?.get())?.get("updatedAt")?.get())
-    };
+    let written_at = |summary: &RawValue| parse_whole(JsonObject::parse(summary.get())?.get("updatedAt")?.get());
     if let Some(summary) = old.get("summary")
-        && (new.get("summary").is_none() || written_at(Some(summary)) > written_at(new.get("summary")))
+        && new.get("summary").is_none_or(|other| written_at(summary) > written_at(other))
     {
         new.set("summary", summary);
     }
@@ -210,15 +206,10 @@ fn merge_metadata(old: &Session, new: Option<&Json>) -> Json {
 }
 
 /// Returns the new session with the merged metadata, and todos and settings of the old one. Also returns metadata that are large.
-fn with_old_fields(ids: &Ids, now: u64, old: &Session, new: Session, metadata: Json) -> (Session, Option<LargeValue>) {
-    let version = new.metadata_version + 1;
-    let (metadata, large) = match VersionedField::Metadata.is_large(&metadata) {
-        true => {
-            let large = LargeValue::new(&new.id, version, ids.uuid(), metadata);
-            (large.to_field(VersionedField::Metadata), Some(large))
-        }
-        false => (InlineOrLarge::Inline(metadata), None),
-    };
+fn with_old_fields(ids: &Ids, now: u64, old: &Session, new: Session, metadata: &Json) -> (Session, Option<LargeValue>) {
+    let (field, version) = (VersionedField::Metadata, new.metadata_version + 1);
+    let large = field.is_large(metadata).then(|| LargeValue::new(&new.id, version, ids.uuid(), metadata.clone()));
+    let metadata = large.as_ref().map_or(InlineOrLarge::Inline(metadata.clone()), |large| large.to_field(field));
     let session = Session {
         metadata,
         metadata_version: version,

@@ -4,7 +4,6 @@
 use futures::channel::oneshot;
 use serde::{Deserialize, Serialize};
 
-use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::rpc::RpcError;
 use crate::hub::core::sessions::in_flight::Activation;
@@ -13,6 +12,7 @@ use crate::hub::core::storage_keys::REACTIVATION;
 use crate::hub::machines::spawn::{SessionType, SpawnResult, UNTRUSTED_DIRECTORY, parse_spawn_result};
 use crate::hub::sessions::load::RelatedRows;
 use crate::hub::turn::Turn;
+use crate::hub::{Config, Hub};
 use crate::limits::RESUME_TIMEOUT_MS;
 use crate::model::json::{Json, JsonObject};
 use crate::model::method::Method;
@@ -62,17 +62,23 @@ struct ForkParams<'a> {
     point: &'a ForkPoint,
 }
 
+/// A resume of the session with this id.
+struct Resume<'a> {
+    hub: &'a Hub,
+    id: &'a str,
+}
+
 impl Hub {
     /// Resumes a session. Returns the id of the session that is then active: the same id, or that of the session with which it was
     /// merged. A concurrent resume of the same session waits for the first. `trust` is passed on to the machine, as for a spawn.
     pub async fn resume(&self, id: &str, trust: Option<bool>) -> Result<String, Error> {
-        let deadline = self.rt.now() + RESUME_TIMEOUT_MS;
+        let (resume, deadline) = (Resume { hub: self, id }, self.rt.now() + RESUME_TIMEOUT_MS);
         let plan = loop {
             self.load_session_during_merge(id, RelatedRows::None).await?;
             if self.turn().is_active(id) {
                 return Ok(id.to_owned());
             }
-            if let Some(reported) = self.wait_for_report(id, deadline)? {
+            if let Some(reported) = resume.wait_for_report(deadline)? {
                 let _ = reported.await;
                 continue;
             }
@@ -80,19 +86,18 @@ impl Hub {
             let mut turn = self.turn();
             // The session may have been evicted or resumed during the read.
             if turn.cache.entry(id).is_some_and(|entry| !entry.session.active) {
-                let plan = turn.plan(id, Method::SpawnSession)?;
+                let plan = plan(&turn, &self.config, self.rt.now(), id, Method::SpawnSession)?;
                 // `None` while another resume runs.
                 break turn.in_flight.begin_resume(id).then_some(plan);
             }
         };
         let active_id = match plan {
-            None => self.wait_for_activation(vec![id.to_owned()], None).await?,
+            None => resume.wait_for_activation(None, None).await?,
             Some((machine, params)) => {
-                let resumed = self.spawn_agent(id, &machine, &ResumeParams { trust, ..params }).await;
+                let resumed = resume.spawn_agent(&machine, &ResumeParams { trust, ..params }).await;
                 let mut turn = self.turn();
                 turn.in_flight.end_resume(id);
                 turn.activation_waiters.complete(id, &resumed);
-                drop(turn);
                 resumed?
             }
         };
@@ -100,27 +105,51 @@ impl Hub {
         Ok(active_id)
     }
 
+    /// Starts a session with the history of this one up to a message, and its settings except the pin. A runner's failure is in the result.
+    pub async fn fork(&self, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
+        self.load_machines().await?;
+        self.load_session(id).await?;
+        let ((owner, session), settings) = {
+            let turn = self.turn();
+            let settings = turn.cache.require_entry(id)?.session.settings.clone();
+            (plan(&turn, &self.config, self.rt.now(), id, Method::ForkSession)?, Settings { pinned: false, ..settings })
+        };
+        let make_params = |dialect| {
+            let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
+            Json::of(&ForkParams { session: ResumeParams { agent, ..session.clone() }, point })
+        };
+        let result = parse_spawn_result(&self.call_in_dialect(&owner, Method::ForkSession, &make_params).await?);
+        if let Some(fork) = result.session_id.as_ref().filter(|_| settings != Settings::default()) {
+            // The fork has started, also if its settings cannot be stored.
+            self.change_settings(fork, |own| *own = own.or(&settings)).await.ok();
+        }
+        Ok(result)
+    }
+}
+
+impl Resume<'_> {
     /// Returns a receiver that resolves when the connected CLI of an inactive session reports it alive, for example after an abort: a
     /// machine must not start a second process. Canceled at the deadline, or when a CLI leaves the session. `None` if no CLI serves it.
-    fn wait_for_report(&self, id: &str, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
-        let (mut turn, now) = (self.turn(), self.rt.now());
-        if !turn.expects_report(id, now) {
+    fn wait_for_report(&self, deadline: u64) -> Result<Option<oneshot::Receiver<Activation>>, Error> {
+        let (mut turn, now) = (self.hub.turn(), self.hub.rt.now());
+        if !turn.expects_report(self.id, now) {
             return Ok(None);
         }
         if now >= deadline {
             return Err(Error::ResumeFailed);
         }
         turn.request_alarm(Some(deadline));
-        Ok(Some(turn.activation_waiters.add(vec![id.to_owned()], Some(deadline), true)))
+        Ok(Some(turn.activation_waiters.add(vec![self.id.to_owned()], Some(deadline), true)))
     }
 
     /// Calls a machine to start the agent, and waits until a session of the agent is active. Returns the session's id.
-    async fn spawn_agent(&self, id: &str, machine: &Owner, params: &ResumeParams) -> Result<String, Error> {
+    async fn spawn_agent(&self, machine: &Owner, params: &ResumeParams) -> Result<String, Error> {
+        let Self { hub, id } = *self;
         let make_params = |dialect| {
-            let agent = self.config.vocabulary.agent_in(dialect, &params.agent);
+            let agent = hub.config.vocabulary.agent_in(dialect, &params.agent);
             Json::of(&ResumeParams { agent, ..params.clone() })
         };
-        let answer = self.call_in_dialect(machine, Method::SpawnSession, &make_params).await;
+        let answer = hub.call_in_dialect(machine, Method::SpawnSession, &make_params).await;
         let answer = answer.map_err(|error| match error {
             // The machine's CLI was expected to reconnect, and did not.
             RpcError::NoHandler { .. } => Error::NoMachineOnline,
@@ -133,23 +162,23 @@ impl Hub {
             return Err(if is_untrusted { Error::UntrustedDirectory(reason) } else { Error::CliRefused(reason) });
         }
         // Stored, because the hub may hibernate before the agent has started.
-        let reopen_until = self.rt.now() + REOPEN_MS;
-        self.turn().in_flight.expect_reactivation(id, reopen_until);
-        self.rt.kv_put(&format!("{REACTIVATION}{id}"), &reopen_until.to_string());
+        let reopen_until = hub.rt.now() + REOPEN_MS;
+        hub.turn().in_flight.expect_reactivation(id, reopen_until);
+        hub.rt.kv_put(&format!("{REACTIVATION}{id}"), &reopen_until.to_string());
         let new_id = spawned.session_id.filter(|spawned| spawned != id);
-        let ids = new_id.into_iter().chain([id.to_owned()]).collect();
-        let active_id = self.wait_for_activation(ids, Some(self.rt.now() + RESUME_TIMEOUT_MS)).await?;
+        let active_id = self.wait_for_activation(new_id, Some(hub.rt.now() + RESUME_TIMEOUT_MS)).await?;
         if active_id != id {
-            self.merge(id, &active_id).await?;
+            hub.merge(id, &active_id).await?;
         }
-        self.turn().clear_reactivation(id);
+        hub.turn().clear_reactivation(id);
         Ok(active_id)
     }
 
-    /// Waits until one of the sessions is active, and returns its id. Without a deadline, waits for the resume of another request.
-    async fn wait_for_activation(&self, ids: Vec<String>, deadline: Option<u64>) -> Result<String, Error> {
+    /// Waits until this session or `new_id` is active, and returns its id. Without a deadline, waits for the resume of another request.
+    async fn wait_for_activation(&self, new_id: Option<String>, deadline: Option<u64>) -> Result<String, Error> {
+        let ids: Vec<String> = new_id.into_iter().chain([self.id.to_owned()]).collect();
         let activated = {
-            let mut turn = self.turn();
+            let mut turn = self.hub.turn();
             if let Some(id) = ids.iter().find(|id| turn.is_active(id)) {
                 return Ok(id.clone());
             }
@@ -158,39 +187,9 @@ impl Hub {
         };
         activated.await.unwrap_or(Err(Error::ResumeFailed))
     }
-
-    /// Starts a session with the history of this one up to a message, and its settings except the pin. A runner's failure is in the result.
-    pub async fn fork(&self, id: &str, point: &ForkPoint) -> Result<SpawnResult, Error> {
-        self.load_machines().await?;
-        self.load_session(id).await?;
-        let ((owner, session), settings) = {
-            let turn = self.turn();
-            let settings = turn.cache.require_entry(id)?.session.settings.clone();
-            (turn.plan(id, Method::ForkSession)?, Settings { pinned: false, ..settings })
-        };
-        let make_params = |dialect| {
-            let agent = self.config.vocabulary.agent_in(dialect, &session.agent);
-            let session = ResumeParams { agent, ..session.clone() };
-            Json::of(&ForkParams { session, point })
-        };
-        let result = parse_spawn_result(&self.call_in_dialect(&owner, Method::ForkSession, &make_params).await?);
-        if let Some(fork) = result.session_id.as_ref().filter(|_| settings != Settings::default()) {
-            // The fork has started, also if its settings cannot be stored.
-            self.change_settings(fork, |own| *own = own.or(&settings)).await.ok();
-        }
-        Ok(result)
-    }
 }
 
 impl Turn<'_> {
-    /// Returns the machine whose `method` can continue the conversation of a session, and the params.
-    fn plan(&self, id: &str, method: Method) -> Result<(Owner, ResumeParams), Error> {
-        let session = &self.state.cache.require_entry(id)?.session;
-        let params = resume_params(session, &self.hub.config.vocabulary).ok_or(Error::ResumeUnavailable)?;
-        let machine = choose_machine(&self.state, session, method, self.hub.rt.now());
-        Ok((Owner::Machine(machine.ok_or(Error::NoMachineOnline)?), params))
-    }
-
     /// Fails resumes whose session did not become active in time.
     pub fn expire_resumes(&mut self, now: u64) {
         for id in self.state.in_flight.expire_reactivations(now) {
@@ -200,13 +199,18 @@ impl Turn<'_> {
     }
 }
 
+/// Returns the machine whose `method` can continue the conversation of a session, and the params.
+fn plan(state: &State, config: &Config, now: u64, id: &str, method: Method) -> Result<(Owner, ResumeParams), Error> {
+    let session = &state.cache.require_entry(id)?.session;
+    let params = resume_params(session, &config.vocabulary).ok_or(Error::ResumeUnavailable)?;
+    let machine = choose_machine(state, session, method, now);
+    Ok((Owner::Machine(machine.ok_or(Error::NoMachineOnline)?), params))
+}
+
 /// Chooses a machine whose runner has the method and is connected, or else is expected to reconnect. Prefers the machine on which the
 /// session ran, then the last active one of the same installation, or of the same host if one of both has no installation.
 fn choose_machine(state: &State, session: &Session, method: Method, now: u64) -> Option<String> {
-    let text = |json: Option<&Json>, name: &str| {
-        let object = JsonObject::parse(json?.text())?;
-        serde_json::from_str::<String>(object.get(name)?.get()).ok()
-    };
+    let text = |json: Option<&Json>, name: &str| JsonObject::of(json).text(name);
     let machine_id = text(session.metadata.json(), "machineId");
     let place = |json: Option<&Json>| (text(json, "installationId"), text(json, "host"));
     let (installation, host) = place(session.metadata.json());
