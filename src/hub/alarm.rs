@@ -4,6 +4,7 @@ use futures::TryFutureExt;
 
 use crate::hub::Hub;
 use crate::hub::core::error::Error;
+use crate::hub::core::peers::handshake::NO_CONNECT;
 use crate::hub::core::storage_keys::{KEPT_REQUESTS, LAST_DB_STALL, LAST_TICK, deadline_key};
 use crate::hub::sessions::load::state_if_pending;
 use crate::limits::SESSION_TIMEOUT_MS;
@@ -30,14 +31,14 @@ impl Hub {
         }
         turn.rpc.expire(now);
         turn.expire_resumes(now);
-        turn.expire_connecting(now);
+        turn.disconnect_where(NO_CONNECT, |connection| connection.missed_connect(now));
         if due.is_ping_due {
             turn.ping_clis(now);
         }
         if due.is_heartbeat_due {
             turn.send_heartbeats();
             // After the heartbeats: they carry the event id from which a client with an expired token resumes.
-            turn.close_expired(now);
+            turn.disconnect_where((4401, "Token expired: reconnect with a new one"), |client| client.is_expired(now));
         }
         turn.stop_expired_log(now);
         drop(turn);
@@ -111,8 +112,7 @@ impl Hub {
                 }
                 Err(_) => {
                     turn.kept_requests.set(&id, self.rt.now() + SESSION_TIMEOUT_MS);
-                    let next = turn.kept_requests.next_deadline();
-                    turn.request_alarm(next);
+                    turn.request_alarm(turn.kept_requests.next_deadline());
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Revocations of tokens, and the check of a credential before the object's storage knows of it (docs/design/devices.md).
+//! Revocations of tokens, and the check of a credential that the object's storage does not know (docs/design/devices.md).
 
 use crate::auth::token::Credential;
 use crate::hub::Hub;

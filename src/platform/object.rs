@@ -261,7 +261,7 @@ impl NamespaceObject {
     fn open_cli(&self, running: &RunningHub, upgrade: Upgrade, credential: Option<&Credential>) -> Result<Response> {
         let has_room = running.hub.has_room_for_cli(upgrade);
         let Some((response, conn)) = self.accept(running, has_room)? else { return Ok(too_many_sockets()) };
-        running.hub.open_cli(conn, upgrade, credential);
+        running.hub.socket(conn).open_cli(upgrade, credential);
         Ok(response)
     }
 
@@ -327,7 +327,7 @@ impl NamespaceObject {
         if let Ok(running) = self.start(None)
             && let Some(conn) = socket.connection()
         {
-            running.hub.on_close(conn);
+            running.hub.socket(conn).on_close();
             running.runtime.remove_socket(conn);
         }
     }
@@ -372,14 +372,15 @@ impl NamespaceObject {
             return Ok(());
         };
         let Some(conn) = socket.connection() else { return Ok(()) };
+        let socket = running.hub.socket(conn);
         if let Some(text) = glue::small_text(frame, MAX_UNAUTHENTICATED_FRAME_BYTES) {
-            running.hub.on_text(conn, text).await;
+            socket.on_text(text).await;
         } else if let Some(text) = frame.dyn_ref::<JsString>() {
-            if let Some(admitted) = running.hub.admit_frame(conn, text.length() as usize).await {
-                running.hub.on_admitted_text(conn, admitted, convert::copy_to_wasm(text)).await;
+            if let Some(admitted) = socket.admit_frame(text.length() as usize).await {
+                socket.on_admitted_text(admitted, convert::copy_to_wasm(text)).await;
             }
         } else {
-            running.hub.on_binary(conn);
+            socket.on_binary();
         }
         Ok(())
     }

@@ -112,7 +112,7 @@ async fn a_socket_with_too_many_queued_empty_frames_is_closed() {
     run_until_idle().await;
     let (hub, conn) = (world.hub(), world.rt.conn(cli.socket.key).unwrap());
     for _ in 0..1_000_000 {
-        hub.on_text(conn, String::new()).await;
+        hub.socket(conn).on_text(String::new()).await;
     }
     assert_eq!(cli.socket.wait_for_close().await, 1008);
 }

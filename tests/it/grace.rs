@@ -102,7 +102,7 @@ async fn a_call_waits_again_if_the_cli_disconnects_at_once() {
     // The CLI registers the method and disconnects before the task of the call runs.
     let reconnected = world.cli(&session).await;
     let conn = world.rt.conn(reconnected.socket.key).unwrap();
-    world.hub().on_text(conn, r#"42/cli,["rpc-register",{"method":"gitStatus"}]"#.into()).await;
+    world.hub().socket(conn).on_text(r#"42/cli,["rpc-register",{"method":"gitStatus"}]"#.into()).await;
     reconnected.socket.close();
     assert!(!call.has_response().await);
     let _cli = reconnect_and_answer(&world, &session).await;

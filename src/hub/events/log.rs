@@ -21,8 +21,7 @@ impl Turn<'_> {
         }
         if self.state.events.on_last_client_disconnected(self.hub.rt.now()) {
             self.store_stream_head();
-            let end = self.state.events.logging_ends_at();
-            self.request_alarm(end);
+            self.request_alarm(self.state.events.logging_ends_at());
         }
     }
 

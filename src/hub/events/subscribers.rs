@@ -2,7 +2,7 @@
 
 use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
-use crate::hub::core::peers::connections::{Connection, Peer};
+use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::peers::subscription::Subscription;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::schedule::next_tick;
@@ -85,16 +85,6 @@ impl Hub {
         self.announce_storage_when_counted();
     }
 
-    /// Handles a frame of a web client: any text acknowledges a heartbeat.
-    pub(in crate::hub) fn on_web_client_text(&self, conn: ConnId, connection: &mut Connection) {
-        connection.send_window.acknowledge();
-        if let Peer::Web(subscription) = &mut connection.peer
-            && subscription.record_heartbeat_ack(self.rt.now())
-        {
-            self.write_attachment(conn, &connection.peer);
-        }
-    }
-
     /// `POST /api/visibility`: sets whether the page of a web client is visible.
     pub fn set_visibility(&self, subscription_id: &str, visible: bool) -> Result<(), Error> {
         let mut turn = self.turn();
@@ -107,13 +97,6 @@ impl Hub {
 }
 
 impl Turn<'_> {
-    /// Disconnects web clients whose token has expired.
-    pub fn close_expired(&mut self, now: u64) {
-        let has_expired = |subscription: &Subscription| subscription.expires_at.is_some_and(|at| at <= now);
-        let is_expired = |connection: &Connection| matches!(&connection.peer, Peer::Web(web) if has_expired(web));
-        self.disconnect_where((4401, "Token expired: reconnect with a new one"), is_expired);
-    }
-
     pub fn send_heartbeats(&mut self) {
         let heartbeat = r#"{"type":"heartbeat"}"#.to_owned().into();
         self.broadcast(self.state.events.last_published, &heartbeat, |_| true);

@@ -5,11 +5,10 @@ use crate::hub::Hub;
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::peers::cli::Cli;
 use crate::hub::core::peers::connections::{Connecting, Peer, Upgrade};
-use crate::hub::core::peers::handshake::{NO_CONNECT, Outcome, TokenCheck, Verified};
-use crate::hub::core::ports::ConnId;
+use crate::hub::core::peers::handshake::{Outcome, TokenCheck, Verified};
 use crate::hub::core::schedule::next_tick;
+use crate::hub::inbound::Socket;
 use crate::hub::inbound::replies::{Refusal, subject_of};
-use crate::hub::turn::Turn;
 use crate::limits::PING_INTERVAL_MS;
 use crate::log::{Level, LogLine};
 use crate::model::owner::Owner;
@@ -32,54 +31,57 @@ impl Hub {
     /// Whether another CLI may open a socket. A closed socket takes a place until its client answers the close. Of the sockets without a
     /// token, at most [`MAX_UNAUTHENTICATED`] may wait for CONNECT, and none may be opened while half of all places are taken.
     pub fn has_room_for_cli(&self, upgrade: Upgrade) -> bool {
-        let is_unauthenticated =
-            |(_, connecting): &(ConnId, &Connecting)| connecting.upgrade == Upgrade::Unauthenticated;
-        let has_room_for_unauthenticated = || {
-            self.turn().connections.connecting().filter(is_unauthenticated).count() < MAX_UNAUTHENTICATED
-                && self.rt.socket_count() < MAX_SOCKETS / 2
-        };
-        self.has_room_for_socket() && (upgrade != Upgrade::Unauthenticated || has_room_for_unauthenticated())
-    }
-
-    /// Opens a CLI's socket. `credential` is that of the upgrade request. The worker has already sent the open packet to a bridged socket.
-    pub fn open_cli(&self, conn: ConnId, upgrade: Upgrade, credential: Option<&Credential>) {
-        let now = self.rt.now();
-        if upgrade != Upgrade::Bridged {
-            self.rt.send(&[conn], &engineio::open_frame(&self.ids.uuid()));
+        if upgrade != Upgrade::Unauthenticated {
+            return self.has_room_for_socket();
         }
-        let mut turn = self.turn();
+        let turn = self.turn();
+        let unauthenticated = turn.connections.connecting().filter(|(_, socket)| socket.upgrade == upgrade).count();
+        unauthenticated < MAX_UNAUTHENTICATED && self.rt.socket_count() < MAX_SOCKETS / 2
+    }
+}
+
+impl Socket<'_> {
+    /// Opens a CLI's socket. `credential` is that of the upgrade request. The worker has already sent the open packet to a bridged socket.
+    pub fn open_cli(&self, upgrade: Upgrade, credential: Option<&Credential>) {
+        let Self { hub, conn } = *self;
+        let now = hub.rt.now();
+        if upgrade != Upgrade::Bridged {
+            hub.rt.send(&[conn], &engineio::open_frame(&hub.ids.uuid()));
+        }
+        let mut turn = hub.turn();
         let credential = credential.map(Credential::to_string);
         let connecting = Connecting { credential, ..Connecting::new(now, upgrade) };
         turn.request_alarm(Some(connecting.expires_at()));
         turn.set_peer(conn, Peer::Connecting(connecting));
     }
 
-    pub(super) async fn on_connect(&self, conn: ConnId, check: TokenCheck) {
-        let own_namespace = &self.config.namespace;
+    pub(super) async fn on_connect(&self, check: TokenCheck) {
+        let Self { hub, conn } = *self;
+        let own = &hub.config.namespace;
         let granted = match (check.auth.token.as_deref(), check.upgrade_credential()) {
-            (Some(token), _) => self.access.verify_token(token).await,
+            (Some(token), _) => hub.access.verify_token(token).await,
             (None, Some(credential)) => {
-                let is_valid = self.confirm_credential(&credential).await;
-                is_valid.map(|is_valid| is_valid.then(|| (own_namespace.clone(), credential)))
+                let is_valid = hub.confirm_credential(&credential).await;
+                is_valid.map(|is_valid| is_valid.then(|| (own.clone(), credential)))
             }
             (None, None) => Ok(None),
         };
-        let Ok(granted) = granted else { return self.turn().disconnect_to_resync([conn]) };
-        let granted =
-            granted.filter(|(namespace, credential)| namespace != own_namespace || !self.access.is_revoked(credential));
-        match check.decide(Some(own_namespace), granted) {
-            Ok(verified) => self.connect(conn, verified).await,
-            Err(outcome) => self.finish_step(conn, outcome),
+        let Ok(granted) = granted else { return hub.turn().disconnect_to_resync([conn]) };
+        let granted = granted.filter(|(namespace, credential)| namespace != own || !hub.access.is_revoked(credential));
+        match check.decide(Some(own), granted) {
+            Ok(verified) => self.connect(verified).await,
+            Err(outcome) => self.finish_step(outcome),
         }
     }
 
     /// Performs the outcome of a frame that connected no CLI.
-    pub(super) fn finish_step(&self, conn: ConnId, outcome: Outcome) {
+    pub(super) fn finish_step(&self, outcome: Outcome) {
+        let Self { hub, conn } = *self;
         if outcome.is_refused {
-            self.telemetry.log(LogLine::new(Level::Info, "connect-refused"));
+            hub.telemetry.log(LogLine::new(Level::Info, "connect-refused"));
         }
-        outcome.reply.iter().for_each(|reply| self.rt.send(&[conn], reply));
-        let mut turn = self.turn();
+        outcome.reply.iter().for_each(|reply| hub.rt.send(&[conn], reply));
+        let mut turn = hub.turn();
         match outcome.next {
             Err((code, reason)) => turn.disconnect(conn, code, reason),
             // The client may have closed the socket meanwhile.
@@ -88,30 +90,31 @@ impl Hub {
         }
     }
 
-    async fn connect(&self, conn: ConnId, verified: Verified) {
-        self.store_namespace();
+    async fn connect(&self, verified: Verified) {
+        let Self { hub, conn } = *self;
+        hub.store_namespace();
         let auth = &verified.auth;
         let (session, machine) = (auth.session_id.clone(), auth.machine_id.clone());
         let mut named: Vec<(Owner, Option<Refusal>)> = Vec::new();
         for owner in session.map(Owner::Session).into_iter().chain(machine.map(Owner::Machine)) {
             let loaded = match &owner {
-                Owner::Session(id) => self.load_session(id).await,
-                Owner::Machine(id) => self.load_machine(id).await,
+                Owner::Session(id) => hub.load_session(id).await,
+                Owner::Machine(id) => hub.load_machine(id).await,
             };
             let refusal = match loaded {
                 Ok(()) => None,
                 Err(error @ (Error::Forbidden(_) | Error::NotFound(_))) => Some(error.into()),
                 // The database can't be reached. The official client reconnects after a close, but not after a CONNECT_ERROR.
-                Err(_) => return self.turn().disconnect_to_resync([conn]),
+                Err(_) => return hub.turn().disconnect_to_resync([conn]),
             };
             named.push((owner, refusal));
         }
         // During the load the token may have been revoked.
-        if self.access.is_revoked(&verified.credential) {
-            return self.finish_step(conn, verified.refuse_revoked());
+        if hub.access.is_revoked(&verified.credential) {
+            return self.finish_step(verified.refuse_revoked());
         }
         {
-            let mut turn = self.turn();
+            let mut turn = hub.turn();
             if turn.connections.get(conn).is_none() {
                 return;
             }
@@ -133,25 +136,16 @@ impl Hub {
             };
             turn.start_ticks();
             turn.set_peer(conn, Peer::Cli(cli));
-            turn.request_alarm(Some(next_tick(self.rt.now(), PING_INTERVAL_MS)));
+            turn.request_alarm(Some(next_tick(hub.rt.now(), PING_INTERVAL_MS)));
         }
-        self.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &self.ids.uuid()));
+        hub.rt.send(&[conn], &socketio::connect_frame(NAMESPACE, &hub.ids.uuid()));
         for (owner, _) in named.iter().filter(|(_, refusal)| refusal.is_none()) {
-            self.record_activity(owner.clone(), conn).await;
+            self.record_activity(owner.clone()).await;
         }
         for (owner, refusal) in &named {
             if let Some(refusal) = refusal {
-                self.turn().send_error_event(conn, refusal, Some(subject_of(owner)));
+                hub.turn().send_error_event(conn, refusal, Some(subject_of(owner)));
             }
         }
-    }
-}
-
-impl Turn<'_> {
-    /// Disconnects the sockets that sent no CONNECT in time.
-    pub fn expire_connecting(&mut self, now: u64) {
-        let is_late = |peer: &Peer| matches!(peer, Peer::Connecting(connecting) if connecting.expires_at() <= now);
-        // The handling of a CONNECT packet may wait for the database.
-        self.disconnect_where(NO_CONNECT, |connection| !connection.is_busy && is_late(&connection.peer));
     }
 }

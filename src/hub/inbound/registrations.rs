@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use crate::hub::Hub;
 use crate::hub::core::error::Error;
 use crate::hub::core::peers::cli::{Cli, ServedOwner};
 use crate::hub::core::peers::connections::Peer;
 use crate::hub::core::ports::ConnId;
 use crate::hub::core::state::State;
+use crate::hub::inbound::Socket;
 use crate::hub::inbound::replies::{Refusal, subject_of};
 use crate::hub::turn::Turn;
 use crate::model::method::Method;
@@ -60,15 +60,16 @@ impl State {
     }
 }
 
-impl Hub {
-    /// Registers a method for a socket. Returns the session or machine of the method; `None` if the socket has closed.
-    pub(in crate::hub) async fn register(&self, conn: ConnId, name: &str) -> Result<Option<Owner>, Refusal> {
-        let vocabulary = &self.config.vocabulary;
+impl Socket<'_> {
+    /// Registers a method. Returns the session or machine of the method; `None` if the socket has closed.
+    pub(super) async fn register(&self, name: &str) -> Result<Option<Owner>, Refusal> {
+        let Self { hub, conn } = *self;
+        let vocabulary = &hub.config.vocabulary;
         let is_served = |state: &State| {
             state.connections.cli(conn).is_some_and(|cli| cli.resolve_method(name, vocabulary).is_some())
         };
-        let added = if is_served(&self.turn()) { None } else { self.find_owner(name).await? };
-        let mut turn = self.turn();
+        let added = if is_served(&hub.turn()) { None } else { self.find_owner(name).await? };
+        let mut turn = hub.turn();
         let Some(mut cli) = turn.connections.cli(conn).cloned() else { return Ok(None) };
         added.into_iter().for_each(|owner| cli.add_other(owner));
         let resolved = cli.resolve_method(name, vocabulary).filter(|(_, method)| !method.is_empty());
@@ -86,11 +87,11 @@ impl Hub {
                 "Event `rpc-register`: this socket has registered more methods than fit the limit of 16,000 characters. Use a socket for each session.";
             Refusal::new("too-many-methods", message)
         })?;
-        let replaced = turn.rpc.register(owner.clone(), method, name, conn, self.rt.now());
+        let replaced = turn.rpc.register(owner.clone(), method, name, conn, hub.rt.now());
         turn.request_alarm(turn.rpc.grace.next_deadline());
         turn.set_served(conn, cli);
         if method == Method::KillSession.into_str() {
-            self.kill_if_archived(owner.id());
+            hub.kill_if_archived(owner.id());
         }
         // Otherwise the replaced registration would be restored after hibernation.
         if let Some((replaced_conn, name)) = replaced {
@@ -104,9 +105,9 @@ impl Hub {
         // An id of a machine, or the name of a method, may contain colons.
         let prefixes = [name.split_once(':'), name.rsplit_once(':')].into_iter().flatten();
         for (id, _) in prefixes {
-            let session = self.load_session(id).await.map(|()| Owner::Session(id.to_owned()));
+            let session = self.hub.load_session(id).await.map(|()| Owner::Session(id.to_owned()));
             let owner = match session {
-                Err(Error::NotFound(_)) => self.load_machine(id).await.map(|()| Owner::Machine(id.to_owned())),
+                Err(Error::NotFound(_)) => self.hub.load_machine(id).await.map(|()| Owner::Machine(id.to_owned())),
                 session => session,
             };
             match owner {
@@ -117,51 +118,54 @@ impl Hub {
         }
         Ok(None)
     }
-}
 
-impl Turn<'_> {
-    /// Records that a socket serves a session or machine, and so gets its updates. The CLI gets an error if the attachment has no room.
-    pub fn add_served(&mut self, conn: ConnId, owner: &Owner) {
-        let Some(cli) = self.state.connections.cli(conn) else { return };
-        if self.state.connections.clis_of_owner(owner).contains(&conn) {
+    /// Records that the socket serves a session or machine, and so gets its updates. The CLI gets an error if the attachment has no room.
+    pub(super) fn add_served(&self, owner: &Owner) {
+        let (mut turn, conn) = (self.hub.turn(), self.conn);
+        let Some(cli) = turn.connections.cli(conn) else { return };
+        if turn.connections.clis_of_owner(owner).contains(&conn) {
             return;
         }
         let subject = Some(subject_of(owner));
         // Another installation may have begun to serve the session while the event of this socket was handled.
-        if self.state.connections.is_served_elsewhere(owner, conn) {
-            return self.send_error_event(conn, &Refusal::served_elsewhere(), subject);
+        if turn.connections.is_served_elsewhere(owner, conn) {
+            return turn.send_error_event(conn, &Refusal::served_elsewhere(), subject);
         }
         let mut cli = cli.clone();
         cli.add_other(owner.clone());
-        match self.state.shrink_to_attachment(cli, owner) {
-            Some(cli) => self.set_served(conn, cli),
+        match turn.shrink_to_attachment(cli, owner) {
+            Some(cli) => turn.set_served(conn, cli),
             None => {
                 let message = "This socket serves more sessions and machines than the hub can store for it, so it gets no updates of \
                     this one. Use a socket for each session.";
-                self.send_error_event(conn, &Refusal::new("too-many-served", message), subject);
+                turn.send_error_event(conn, &Refusal::new("too-many-served", message), subject);
             }
         }
     }
 
-    /// Records that a socket has ended a session.
-    pub fn remove_served(&mut self, conn: ConnId, session: &Owner) {
-        if !self.state.connections.clis_of_owner(session).contains(&conn) {
+    /// Records that the socket has ended a session.
+    pub(super) fn remove_served(&self, session: &Owner) {
+        let (mut turn, conn) = (self.hub.turn(), self.conn);
+        if !turn.connections.clis_of_owner(session).contains(&conn) {
             return;
         }
-        let Some(mut cli) = self.state.connections.cli(conn).cloned() else { return };
+        let Some(mut cli) = turn.connections.cli(conn).cloned() else { return };
         cli.record_session_end(session);
-        self.set_peer(conn, Peer::Cli(cli));
-        self.state.activation_waiters.cancel_report_waiters(session.id());
+        turn.set_peer(conn, Peer::Cli(cli));
+        turn.activation_waiters.cancel_report_waiters(session.id());
     }
 
-    pub fn unregister(&mut self, conn: ConnId, name: &str) {
-        let cli = self.state.connections.cli(conn);
+    pub(super) fn unregister(&self, name: &str) {
+        let (mut turn, conn) = (self.hub.turn(), self.conn);
+        let cli = turn.connections.cli(conn);
         if let Some((owner, method)) = cli.and_then(|cli| cli.resolve_method(name, &self.hub.config.vocabulary)) {
-            self.state.rpc.unregister(owner, method, conn);
+            turn.rpc.unregister(owner, method, conn);
         }
-        self.remove_method(conn, name);
+        turn.remove_method(conn, name);
     }
+}
 
+impl Turn<'_> {
     /// Replaces the CLI of a socket, and unregisters the methods of sessions and machines that the CLI no longer serves.
     fn set_served(&mut self, conn: ConnId, cli: Cli) {
         let before = self.state.connections.cli(conn).map_or(&[][..], |before| &before.others);

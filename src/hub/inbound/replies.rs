@@ -1,11 +1,11 @@
-//! Replies to a CLI: acknowledgements, and `error` events (PROTOCOL-CLI.md "Events from a CLI").
+//! Why an event is refused, and `error` events (PROTOCOL-CLI.md "Events from a CLI").
 
 use crate::hub::core::error::{Error, Kind};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::model::owner::Owner;
-use crate::wire::cli::{NAMESPACE, QuotaExceeded, error_event, message_rejected, update_rejected};
-use crate::wire::socketio::{self, AckId};
+use crate::wire::cli::{NAMESPACE, QuotaExceeded, error_event};
+use crate::wire::socketio;
 
 /// When a CLI should send a message again that a full storage has refused, in milliseconds.
 const STORAGE_RETRY_MS: u64 = 60_000;
@@ -98,32 +98,7 @@ pub fn subject_of(owner: &Owner) -> Subject<'_> {
     (Kind::of(owner).noun(), owner.id())
 }
 
-/// The sender of an event, with the acknowledgement that it requested.
-#[derive(Clone, Copy)]
-pub struct Sender {
-    pub conn: ConnId,
-    pub ack: Option<AckId>,
-    /// Whether the event is a versioned update, whose acknowledgement has another shape.
-    pub is_update: bool,
-}
-
 impl Turn<'_> {
-    /// Rejects an event in its acknowledgement, if the CLI requested one. Also sends an `error` event if the CLI requested no
-    /// acknowledgement, or if the session or machine does not exist, belongs to another namespace, or is served elsewhere.
-    pub(super) fn reject(&mut self, from: Sender, refusal: &Refusal, subject: Option<Subject<'_>>) {
-        let Refusal { code, message, quota } = refusal;
-        if let Some(ack) = from.ack {
-            let answer = match from.is_update {
-                true => update_rejected(message, code),
-                false => message_rejected(message, code, *quota),
-            };
-            self.send_frame(from.conn, &socketio::ack_frame(NAMESPACE, ack, &[&answer]));
-        }
-        if from.ack.is_none() || matches!(*code, "access-denied" | "not-found" | "served-elsewhere") {
-            self.send_error_event(from.conn, refusal, subject);
-        }
-    }
-
     pub(super) fn send_error_event(&mut self, conn: ConnId, refusal: &Refusal, subject: Option<Subject<'_>>) {
         let event = error_event(&refusal.message, refusal.code, subject);
         self.send_frame(conn, &socketio::event_frame(NAMESPACE, None, "error", &[&event]));

@@ -65,8 +65,7 @@ impl Turn<'_> {
                     self.hub.rt.kv_put(&format!("{DELIVERIES}{id}"), &delivery.encode());
                     push.log.put(&*self.hub.rt, id, delivery, DeliveryOutcome::Waiting);
                 }
-                let next = push.queue.next_deadline();
-                self.request_alarm(next);
+                self.request_alarm(self.state.push.queue.next_deadline());
             }
         }
     }

@@ -12,6 +12,7 @@ use crate::hub::core::peers::rpc::{RpcError, rejection_reason};
 use crate::hub::core::sessions::cached_session::CachedSession;
 use crate::hub::core::state::State;
 use crate::hub::sessions::presence::EndCause;
+use crate::hub::turn::Turn;
 use crate::limits::MAX_KEYWORD_BYTES;
 use crate::model::json::{Json, JsonObject};
 use crate::model::keyword::{UnknownKeyword, join_names};
@@ -76,20 +77,14 @@ impl Hub {
         let owner = Owner::Session(id.to_owned());
         let kill = self.call(&owner, Method::KillSession, &Json::object(&[])).await;
         self.end_session(id, EndCause::Archived).await?;
-        let was_active_again = self
-            .with_field(
-                id,
-                |session| &session.metadata,
-                |turn, metadata| {
-                    let reason = reason.unwrap_or("Archived by user");
-                    let metadata = with_archived_fields(metadata.as_ref(), reason, self.rt.now());
-                    turn.set_metadata(id, metadata, None)?;
-                    turn.clear_reactivation(id);
-                    turn.deactivate_if_archived(id)
-                },
-            )
-            .await?;
-        if was_active_again {
+        let archive = |turn: &mut Turn<'_>, metadata: Option<Json>| {
+            let reason = reason.unwrap_or("Archived by user");
+            turn.set_metadata(id, with_archived_fields(metadata.as_ref(), reason, self.rt.now()), None)?;
+            turn.clear_reactivation(id);
+            turn.deactivate_if_archived(id)
+        };
+        // The session may be active again.
+        if self.with_field(id, |session| &session.metadata, archive).await? {
             self.end_session(id, EndCause::Archived).await?;
         }
         if let Err(RpcError::NoHandler { .. } | RpcError::Disconnected(_)) = kill {

@@ -109,8 +109,7 @@ impl Hub {
                     let is_loaded = hub.load_session(id).await.is_ok();
                     let mut turn = hub.turn();
                     if is_loaded && turn.cache.entry(id).is_some_and(|entry| entry.session.disconnected) {
-                        let _ =
-                            turn.publish_session(id, |_| Changes { disconnected: Some(true), ..Changes::default() });
+                        turn.publish_session(id, |_| Changes { disconnected: Some(true), ..Changes::default() }).ok();
                     }
                 }
             }

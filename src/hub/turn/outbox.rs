@@ -1,28 +1,18 @@
 //! Sending frames, and closing sockets. A client that does not read is disconnected, because the runtime keeps unread frames in
 //! memory without limit.
 
-use crate::hub::Hub;
 use crate::hub::core::peers::connections::{Connection, Peer};
 use crate::hub::core::ports::ConnId;
 use crate::hub::turn::Turn;
 use crate::wire::engineio;
 
 /// The close reason of a CLI, and the close code of a client, with too many unread bytes.
-const STALLED_CLI: &str = "Too much is unread: reconnect";
-const CLOSE_STALLED: u16 = 4408;
-
-impl Hub {
-    /// Handles a socket that was closed by the client or by the platform. Frames that a CLI sent before the close still take effect.
-    pub fn on_close(&self, conn: ConnId) {
-        let mut turn = self.turn();
-        let peer = turn.connections.client_closed(conn);
-        turn.forget_connection(conn, peer);
-    }
-}
+pub const STALLED_CLI: &str = "Too much is unread: reconnect";
+pub const CLOSE_STALLED: u16 = 4408;
 
 impl Turn<'_> {
     /// Sends a reply or a call to a CLI. Does not check the CLI's unread bytes, because even a fast CLI can have many replies
-    /// queued. [`Turn::disconnect_if_behind`] checks the unread bytes when the CLI's next frame arrives.
+    /// queued: they are checked when the CLI's next frame arrives.
     pub fn send_frame(&mut self, conn: ConnId, frame: &str) {
         if let Some(connection) = self.state.connections.get_mut(conn) {
             connection.send_window.record_reply(frame.len());
@@ -58,16 +48,6 @@ impl Turn<'_> {
         matching.into_iter().for_each(|conn| self.disconnect(conn, code, reason));
     }
 
-    /// Disconnects a CLI if it has too many unread bytes. Called when the CLI sends a frame. Returns whether it was disconnected.
-    pub fn disconnect_if_behind(&mut self, conn: ConnId) -> bool {
-        let is_behind =
-            self.state.connections.get(conn).is_some_and(|connection| connection.send_window.is_over_reply_limit());
-        if is_behind {
-            self.disconnect(conn, CLOSE_STALLED, STALLED_CLI);
-        }
-        is_behind
-    }
-
     /// Sends an update to CLIs. Disconnects the CLIs with too many unread bytes.
     pub fn send_update(&mut self, to: &[ConnId], frame: &str) {
         for conn in self.send_unless_stalled(to, frame, STALLED_CLI) {
@@ -94,7 +74,7 @@ impl Turn<'_> {
         self.forget_connection(conn, peer);
     }
 
-    fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
+    pub fn forget_connection(&mut self, conn: ConnId, peer: Option<Peer>) {
         let now = self.hub.rt.now();
         self.state.rpc.on_socket_closed(conn, now);
         match peer {

@@ -1,13 +1,13 @@
-//! Calls of the methods of `Hub`, `Turn` and `State` between the files of the hub. A method is found by its name, which is unique.
+//! Calls of the methods of `Hub`, `Turn`, `State` and `Socket` between the files of the hub. A method is found by its name, which is unique.
 
 use std::collections::BTreeMap;
 
 use super::source::{Source, Token, Uses, text_at};
 
 /// The types whose methods may be in any file of the hub.
-const TYPES: [&str; 3] = ["Hub", "Turn", "State"];
+const TYPES: [&str; 4] = ["Hub", "Turn", "State", "Socket"];
 /// The names of variables and fields of these types, besides `self`.
-const RECEIVERS: [&str; 4] = ["hub", "turn", "state", "woken"];
+const RECEIVERS: [&str; 5] = ["hub", "turn", "state", "socket", "woken"];
 
 /// A method: its name, its file, and its line.
 type Method<'s> = (&'s str, &'s str, usize);

@@ -209,7 +209,7 @@ impl Object {
     pub fn open_cli(&mut self) -> OpenedSocket {
         let hub = self.start();
         let (key, conn, frames) = self.rt.fake.open_socket();
-        hub.open_cli(conn, Upgrade::Unauthenticated, None);
+        hub.socket(conn).open_cli(Upgrade::Unauthenticated, None);
         (key, frames)
     }
 
@@ -218,7 +218,7 @@ impl Object {
     pub fn on_text(&mut self, key: SocketKey, text: String) {
         let hub = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
-            self.scheduler.start(self.incarnation(), async move { hub.on_text(conn, text).await }.boxed());
+            self.scheduler.start(self.incarnation(), async move { hub.socket(conn).on_text(text).await }.boxed());
         }
     }
 
@@ -226,7 +226,7 @@ impl Object {
     pub fn on_close(&mut self, key: SocketKey) {
         let hub = self.start();
         if let Some(conn) = self.rt.fake.conn(key) {
-            hub.on_close(conn);
+            hub.socket(conn).on_close();
             self.rt.fake.remove_socket(conn);
         }
     }

@@ -17,7 +17,7 @@ impl World {
     /// Opens the socket of a CLI. `upgrade`: whether the upgrade request had a valid token.
     pub fn open_cli_after(&self, upgrade: Upgrade) -> Socket {
         let (key, conn, frames) = self.rt.open_socket();
-        self.hub().open_cli(conn, upgrade, None);
+        self.hub().socket(conn).open_cli(upgrade, None);
         Socket::new(Arc::clone(&self.object), key, frames)
     }
 

@@ -288,7 +288,7 @@ impl World {
     /// Delivers the clients' answers to closes of the hub.
     pub fn deliver_answered_closes(&self) {
         for conn in self.rt.answered_closes() {
-            self.hub().on_close(conn);
+            self.hub().socket(conn).on_close();
             self.rt.remove_socket(conn);
         }
     }

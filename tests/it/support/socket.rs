@@ -26,19 +26,19 @@ impl Socket {
     pub fn send(&self, text: impl Into<String>) {
         let Some(conn) = self.object.rt.conn(self.key) else { return };
         let (hub, text) = (self.object.hub(), text.into());
-        tokio::spawn(async move { hub.on_text(conn, text).await });
+        tokio::spawn(async move { hub.socket(conn).on_text(text).await });
     }
 
     pub fn send_binary(&self) {
         if let Some(conn) = self.object.rt.conn(self.key) {
-            self.object.hub().on_binary(conn);
+            self.object.hub().socket(conn).on_binary();
         }
     }
 
     /// Closes the socket from the side of the client.
     pub fn close(&self) {
         if let Some(conn) = self.object.rt.conn(self.key) {
-            self.object.hub().on_close(conn);
+            self.object.hub().socket(conn).on_close();
             self.object.rt.remove_socket(conn);
         }
     }

@@ -94,6 +94,16 @@ impl Connection {
         Self { peer, queue: FrameQueue::default(), is_busy: false, send_window: SendWindow::default() }
     }
 
+    /// Whether the client has sent no CONNECT in time. The handling of a CONNECT may wait for the database.
+    pub fn missed_connect(&self, now: u64) -> bool {
+        matches!(&self.peer, Peer::Connecting(connecting) if !self.is_busy && connecting.expires_at() <= now)
+    }
+
+    /// Whether the token of a web client has expired.
+    pub fn is_expired(&self, now: u64) -> bool {
+        matches!(&self.peer, Peer::Web(web) if web.expires_at.is_some_and(|at| at <= now))
+    }
+
     /// Whether the peer is a worker that copies the frames to an SSE stream. It reads without delay, and needs no send window.
     fn is_sse(&self) -> bool {
         matches!(self.peer, Peer::Web(Subscription { format: Format::Sse, .. }))
