@@ -135,7 +135,6 @@ export function end(incoming, response, env, context) {
   const ms = now() - incoming.startedAt;
   count(route, method, status, ms);
   const id = nextId();
-  const withId = addId(response, id);
   const isSignIn = status === 401 && route.pattern === '/api/auth';
   // A page may report for a subscription that has just ended. It then subscribes again.
   const isExpected = status < 400 || (status === 404 && route.pattern === '/api/visibility');
@@ -145,15 +144,16 @@ export function end(incoming, response, env, context) {
     // A client of a local hub can send any text as its address.
     const client = isSignIn ? (incoming.headers.get('cf-connecting-ip') ?? '').slice(0, 45) : undefined;
     const details = { method: nameOf(method), route: route.pattern, status, client, ms: { total: ms, ...partsOf(timing) }, requestId: id };
-    context.waitUntil(report(level, isSignIn ? 'sign-in-refused' : 'request', incoming.namespace, details, env.METRICS));
+    context.waitUntil(report(level, isSignIn, incoming.namespace, details, env.METRICS));
   }
-  return withId;
+  return addId(response, id);
 }
 
 /** Reports a request to the log, unless `level` is undefined, and to Analytics Engine. Not in `end`: a closure there would cost each request. */
-async function report(level, event, namespace, details, metrics) {
+async function report(level, isSignIn, namespace, details, metrics) {
   const hash = await hashOf(namespace);
-  if (level !== undefined) logLine(level, event, `,${JSON.stringify({ namespace: hash, ...details }).slice(1, -1)}`);
+  const fields = JSON.stringify({ namespace: hash, ...details }).slice(1, -1);
+  if (level !== undefined) logLine(level, isSignIn ? 'sign-in-refused' : 'request', `,${fields}`);
   const { method, route, status, ms } = details;
   metrics?.writeDataPoint({ indexes: [hash ?? ''], blobs: ['request', method, route, String(status)], doubles: [ms.total] });
 }
