@@ -192,7 +192,7 @@ test('a draft that is written just before the page is closed is kept', async (t)
     }
     location.reload();
   });
-  await page.waitForEvent('load');
+  await page.waitForFunction(() => performance.getEntriesByType('navigation').some((entry) => entry.toJSON().type === 'reload'));
   await waitForValue(composer, 'half a sentence');
 });
 

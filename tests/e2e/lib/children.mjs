@@ -1,6 +1,7 @@
 /** Starts programs for tests. The programs end when this process ends. */
 
 import { spawn } from 'node:child_process';
+import { randomInt } from 'node:crypto';
 import { once } from 'node:events';
 import net from 'node:net';
 import { createInterface } from 'node:readline';
@@ -13,11 +14,19 @@ process.once('exit', () => running.forEach((child) => child.kill('SIGINT')));
 // Without a listener, a signal ends this process without its `exit` event.
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
-/** Finds a free port, for a program that needs a port number. */
+/**
+ * Finds a free port, for a program that needs a port number. Systems give connections ports from 32768 on: such a port could be in
+ * use when the program starts.
+ */
 export async function freePort() {
-  const server = net.createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = /** @type {import('node:net').AddressInfo} */ (server.address());
+  const port = randomInt(20_000, 30_000);
+  const server = net.createServer().listen(port, '127.0.0.1');
+  try {
+    await once(server, 'listening');
+  } catch (error) {
+    if (error.code === 'EADDRINUSE') return freePort();
+    throw error;
+  }
   server.close();
   await once(server, 'close');
   return port;
